@@ -29,7 +29,15 @@ func startGateways(t *testing.T, hosts int, more ...string) (*demo, context.Cont
 
 // startGatewaysIn is startGateways in another shape of the cluster.
 func startGatewaysIn(t *testing.T, hosts int, shape func(*demo), more ...string) (*demo, context.Context, map[*host]string) {
-	ports := map[int]int{}
+	t.Helper()
+	return startGatewaysBehind(t, hosts, func(listen string) string { return listen }, shape, more...)
+}
+
+// startGatewaysBehind has clients reach each gateway where front says, which is told where it
+// listens.
+func startGatewaysBehind(t *testing.T, hosts int, front func(listen string) string, shape func(*demo), more ...string) (*demo, context.Context, map[*host]string) {
+	t.Helper()
+	at := map[int]string{}
 	d, ctx := startWith(t, hosts, func(d *demo) {
 		calm(d)
 		shape(d)
@@ -38,13 +46,14 @@ func startGatewaysIn(t *testing.T, hosts int, shape func(*demo), more ...string)
 			if err != nil {
 				t.Error(err)
 			}
-			ports[i] = port
-			return fmt.Sprintf("[gateway]\nlisten = \"127.0.0.1:%d\"\n", port) + strings.Join(more, "")
+			listen := fmt.Sprintf("127.0.0.1:%d", port)
+			at[i] = "http://" + front(listen)
+			return fmt.Sprintf("[gateway]\nlisten = %q\nurl = %q\n", listen, at[i]) + strings.Join(more, "")
 		}
 	})
 	urls := map[*host]string{}
 	for i, h := range d.hosts {
-		urls[h] = fmt.Sprintf("http://127.0.0.1:%d", ports[i])
+		urls[h] = at[i]
 		eventually(ctx, t, time.Minute, h.name+" is a gateway", func() error {
 			return outsideAsk(ctx, http.MethodGet, urls[h]+"/readyz", "", nil, nil)
 		})
@@ -149,10 +158,11 @@ func outsideSend(ctx context.Context, method, url string, h http.Header, text []
 // TestGateways: a computer that is no member registers at a gateway that is no holder; its
 // owner claims it there with an access token, and every gateway knows it: a token that
 // one gave is good at the others, also after that one was killed, until its owner shuts
-// the computer out.
+// the computer out. Connections of who is shut out end at all of them at once.
 func TestGateways(t *testing.T) {
 	parallel(t)
 	d, ctx, urls := startGateways(t, 3)
+	shutOutSoon(ctx, t, d, urls)
 	holder, err := d.holder(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +214,7 @@ func TestGateways(t *testing.T) {
 			t.Errorf("%s: %d keys, %v", h.name, len(keys.Keys), err)
 		}
 	}
-	if got := eventsOf(ctx, t, holder, event.KindWorkerEnrolled); len(got) != 1 || !bytes.Contains(got[0].Body, []byte(`"actor":"token:`+strings.Split(ann, "_")[1]+"@"+at.name)) {
+	if got := eventsOf(ctx, t, holder, event.KindWorkerEnrolled); len(got) != 3 || !bytes.Contains(got[2].Body, []byte(`"actor":"token:`+strings.Split(ann, "_")[1]+"@"+at.name)) {
 		t.Errorf("events of the claim: %+v", got)
 	}
 	for _, h := range d.hosts {

@@ -193,6 +193,40 @@ func TestUserAtGateways(t *testing.T) {
 		t.Errorf("a body of 80 KiB: %v", err)
 	}
 
+	// A program of ann's has an access token, until that is revoked.
+	lent, err := holder.api.CreateAccess(ctx, api.AccessRequest{Owner: "user:ann", Roles: []string{"submit"}, TTLSeconds: 3600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	skt := lent.Secret.Reveal()
+	eventually(ctx, t, 30*time.Second, "an access token submits at a gateway", func() error {
+		h := http.Header{"Authorization": {"Bearer " + skt}, "Idempotency-Key": {"by token"}, "Content-Type": {"application/json"}}
+		text, err := json.Marshal(api.SubmitRequest{Spec: job.Spec{Name: "by-token", Artefact: last.Spec.Artefact, Iterations: 1_000_000, Chunk: 1000}})
+		if err != nil {
+			return err
+		}
+		return outsideSend(ctx, http.MethodPost, there+"/v1/jobs", h, text, &again)
+	})
+	path = there + "/v1/jobs/" + string(again.Job)
+	if err := outsideAsk(ctx, http.MethodGet, path, skt, nil, &last); err != nil || last.Owner != "user:ann" || last.Spec.Key != "by token" {
+		t.Errorf("seen by the token: %s of %s, %v", last.Name, last.Owner, err)
+	}
+	if err := bob.ask(ctx, http.MethodGet, path, nil, nil); !api.IsCode(err, api.CodeNotFound) {
+		t.Errorf("seen by another: %v", err)
+	}
+	if err := outsideAsk(ctx, http.MethodPost, path+"/stop", skt, struct{}{}, nil); err != nil {
+		t.Errorf("stopped by the token: %v", err)
+	}
+	if _, err := holder.api.RevokeAccess(ctx, lent.ID); err != nil {
+		t.Fatal(err)
+	}
+	eventually(ctx, t, 30*time.Second, "a token that is revoked is none", func() error {
+		if err := outsideAsk(ctx, http.MethodGet, path, skt, nil, nil); !api.IsCode(err, api.CodeUnauthorized) {
+			return fmt.Errorf("it is answered: %w", err)
+		}
+		return nil
+	})
+
 	// Signed by the program, for the gateway's own name.
 	dir := t.TempDir()
 	makeKey := exec.CommandContext(ctx, d.o.Exe, "auth", "key", "--user", "cleo")
