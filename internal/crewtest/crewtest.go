@@ -52,6 +52,15 @@ func (h *Heard) Note(p desk.Push) {
 	h.all[p.Worker] = append(h.all[p.Worker], p)
 }
 
+// Taken returns what a worker was told, and forgets it.
+func (h *Heard) Taken(id cluster.NodeID) []desk.Push {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := h.all[id]
+	delete(h.all, id)
+	return out
+}
+
 // Await returns the next push to a worker, which it forgets.
 func (h *Heard) Await(t *testing.T, id cluster.NodeID) desk.Push {
 	t.Helper()
@@ -272,7 +281,7 @@ func (c *Crew) about(t *testing.T, id cluster.NodeID, kind desk.PushKind, want .
 func Run(t *testing.T, start func(t *testing.T, results int) *Crew) {
 	for name, run := range map[string]func(*testing.T, *Crew){
 		"chunk": chunkOfItsOwn, "sessions": sessions, "beats": beats, "claims": claims, "holders": holders, "cancel": cancel,
-		"drop": drop, "leave": leave, "room": room, "again": again, "bad": bad,
+		"drop": drop, "leave": leave, "room": room, "again": again, "twice": twice, "shared": sharedJob, "bad": bad,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, start(t, 1000)) })
 	}
@@ -705,6 +714,43 @@ func again(t *testing.T, c *Crew) {
 	same(t, "has", has, refs(jobA, 2, 3))
 	same(t, "keeps", kept, nil)
 	c.Silent(t, ID(1))
+}
+
+// twice: what one call names twice counts once.
+func twice(t *testing.T, c *Crew) {
+	h := c.Hold(t, "n1", 1).Welcomed()
+	s, _ := attach(t, c.Doors[0], Attaching(1))
+	h.joins(1)
+	h.Give(ID(1), jobA, 1, 1, 1, 2)
+	c.chunks(t, ID(1), jobA, refs(jobA, 1, 3)...)
+	got, err := s.Complete([]stream.Result{Result(ref(jobA, 1)), Result(ref(jobA, 1))})
+	if err != nil || !slices.Equal(got, []desk.Verdict{desk.Taken, desk.Duplicate}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	h.result(ref(jobA, 1))
+	if _, kept := h.has(ID(1)); !slices.Equal(kept, refs(jobA, 1, 2)) {
+		t.Errorf("keeps %v", kept)
+	}
+}
+
+// sharedJob: who is done with its chunks of a job takes nothing from others that have some.
+func sharedJob(t *testing.T, c *Crew) {
+	h := c.Hold(t, "n1", 1).Welcomed()
+	s, _ := attach(t, c.Doors[0], Attaching(1))
+	h.joins(1)
+	claims := Attaching(2)
+	claims.Running = refs(jobA, 5, 6)
+	other, _ := attach(t, c.Doors[1], claims)
+	h.joins(2)
+	h.Give(ID(1), jobA, 1, 1, 2)
+	c.chunks(t, ID(1), jobA, refs(jobA, 1, 3)...)
+	complete(t, other, desk.Taken, ref(jobA, 5))
+	complete(t, s, desk.Taken, ref(jobA, 1))
+	st, err := s.Assigned()
+	if err != nil || len(st.Chunks) != 1 {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	same(t, "assigned", st.Chunks[0].Refs, refs(jobA, 2, 3))
 }
 
 // bad: what no worker says is refused and changes nothing.

@@ -17,5 +17,6 @@
 // Non-goals: Redis Cluster; access for others than skein.
 //
 // Goroutines: Store.Run owns the connection, the subscription and the clock's tick, Serve one
-// reader, one pump and one writer for a holder's stream; they end with their contexts.
+// reader, one pump, one writer and one that runs its scripts for a holder's stream; they end
+// with their contexts.
 package redis

@@ -8,11 +8,8 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
@@ -28,7 +25,11 @@ const (
 	block       = time.Second // for which the pump waits for entries
 	entries     = 512         // of one read
 	maxFrames   = 1024        // that wait for the holder; then the pump waits
-	greetAtOnce = 64
+	maxCalls    = 256         // that wait for Redis; then the reader waits
+	callsAtOnce = 64          // of one question to Redis
+	writeAtOnce = 32 << 10    // bytes of waiting frames that one write takes
+	trimEvery   = time.Second
+	maxTexts    = 64
 )
 
 // holding is one stream of the holder in this process.
@@ -37,10 +38,19 @@ type holding struct {
 	term   string
 	holder string
 	out    chan stream.Frame
+	calls  chan call         // what the holder said, in its order
 	last   string            // the entry of in that was read last
 	n      uint64            // its number
 	told   map[string]uint64 // the number at which the holder was told all of a worker; the pump's
 	floors stream.Floors     // the reader's
+	texts  map[job.ID]string // specs as the scripts take them; the reader's
+}
+
+// call is one of the holder's scripts to run, and what follows from its answer.
+type call struct {
+	script *script // nil: none
+	args   []string
+	then   func(answer) error // nil: nothing
 }
 
 // errBehind says that entries were dropped before they were read.
@@ -83,7 +93,8 @@ func (s *Store) Serve(ctx context.Context, conn net.Conn) {
 	}
 	h := &holding{
 		Store: s, term: fmt.Sprint(uint64(f.Hello.Term)), holder: string(f.Hello.Holder),
-		out: make(chan stream.Frame, maxFrames), told: map[string]uint64{}, floors: stream.Floors{},
+		out: make(chan stream.Frame, maxFrames), calls: make(chan call, maxCalls), told: map[string]uint64{}, floors: stream.Floors{},
+		texts: map[job.ID]string{},
 	}
 	if err := h.raise(); err != nil {
 		s.log.Warn().Err(err).Uint64("term", uint64(f.Hello.Term)).Msg("outside workers in Redis do not serve this holder")
@@ -94,12 +105,21 @@ func (s *Store) Serve(ctx context.Context, conn net.Conn) {
 	var own sync.WaitGroup
 	own.Go(func() { cancel(h.write(ctx, conn)) })
 	own.Go(func() { cancel(h.pump(ctx)) })
+	obeyed := make(chan struct{})
+	own.Go(func() {
+		defer close(obeyed)
+		if err := h.obey(ctx); err != nil {
+			cancel(err)
+		}
+	})
 	for {
 		f, err := in.Read()
 		if err == nil {
 			err = h.frame(ctx, f)
 		}
 		if err != nil {
+			close(h.calls)
+			<-obeyed // what the holder said before it went
 			cancel(err)
 			break
 		}
@@ -140,30 +160,109 @@ func (h *holding) mine(x *script, args ...string) (answer, error) {
 	return nil, fmt.Errorf("%s: fence: %s %.20s", x.name, got.what(), got.text(1))
 }
 
-func (h *holding) say(ctx context.Context, frames ...stream.Frame) error {
-	for _, f := range frames {
+// mineAll runs some, and returns their answers.
+func (h *holding) mineAll(calls []call) ([]answer, error) {
+	for i := range calls {
+		calls[i].args = append([]string{h.term, h.holder}, calls[i].args...)
+	}
+	all, err := h.runAll(calls)
+	for i, got := range all {
+		switch got.what() {
+		case "OK", "GONE":
+		default:
+			return nil, fmt.Errorf("%s: fence: %s %.20s", calls[i].script.name, got.what(), got.text(1))
+		}
+	}
+	return all, err
+}
+
+// obey runs what the holder asks for, as much at once as waits, until there is no more.
+func (h *holding) obey(ctx context.Context) error {
+	calls := make([]call, 0, callsAtOnce)
+	for {
+		calls = calls[:0]
 		select {
-		case h.out <- f:
+		case c, ok := <-h.calls:
+			if !ok {
+				return nil
+			}
+			calls = append(calls, c)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	more:
+		for len(calls) < callsAtOnce {
+			select {
+			case c, ok := <-h.calls:
+				if !ok {
+					break more
+				}
+				calls = append(calls, c)
+			default:
+				break more
+			}
+		}
+		all, err := h.mineAll(slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.script == nil }))
+		if err != nil {
+			return err
+		}
+		for _, c := range calls {
+			var got answer
+			if c.script != nil {
+				got, all = all[0], all[1:]
+			}
+			if c.then == nil {
+				continue
+			}
+			if err := c.then(got); err != nil {
+				return err
+			}
+		}
 	}
-	return nil
 }
 
-// write sends the welcome, and then what the pump finds.
+func (h *holding) ask(ctx context.Context, c call) error {
+	select {
+	case h.calls <- c:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (h *holding) say(ctx context.Context, f stream.Frame) error {
+	select {
+	case h.out <- f:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// write sends the welcome, and then what the pump finds, as much at once as waits.
 func (h *holding) write(ctx context.Context, conn net.Conn) error {
 	status := time.NewTicker(statusEvery)
 	defer status.Stop()
 	var enc stream.Encoder
+	var buf []byte
 	f := stream.Frame{Welcome: &stream.Welcome{Executors: []string{}, Assigned: []job.Attempt{}, Crew: true}}
 	for {
-		b, err := enc.Append(nil, f)
+		var err error
+		buf, err = enc.Append(buf[:0], f)
+	more:
+		for err == nil && len(buf) < writeAtOnce {
+			select {
+			case f = <-h.out:
+				buf, err = enc.Append(buf, f)
+			default:
+				break more
+			}
+		}
 		if err != nil {
 			return fmt.Errorf("frame for the holder: %w", err)
 		}
 		_ = conn.SetWriteDeadline(time.Now().Add(writeTime)) // ctx closes it at the latest
-		if _, err := conn.Write(b); err != nil {
+		if _, err := conn.Write(buf); err != nil {
 			return err
 		}
 		select {
@@ -176,228 +275,54 @@ func (h *holding) write(ctx context.Context, conn net.Conn) error {
 	}
 }
 
-// pump tells the holder of all workers, and then what becomes of them.
-func (h *holding) pump(ctx context.Context) error {
-	client, err := h.client()
-	if err != nil {
-		return err
-	}
-	ids, err := client.Do(ctx, client.B().Zrange().Key(h.prefix+"live").Min("0").Max("-1").Build()).AsStrSlice()
-	if err != nil {
-		return err
-	}
-	for some := range slices.Chunk(ids, greetAtOnce) {
-		asked := make([]rueidis.LuaExec, len(some))
-		for i, id := range some {
-			asked[i].Args = []string{h.prefix, h.term, h.holder, id}
-		}
-		for i, r := range h.scripts.tell.ExecMulti(ctx, client, asked...) {
-			got, err := r.ToArray()
-			if err == nil {
-				err = h.skip(h.greet(ctx, some[i], answer(got)))
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	for {
-		got, err := client.Do(ctx, client.B().Xread().Count(entries).Block(block.Milliseconds()).Streams().Key(h.prefix+"in").Id(h.last).Build()).AsXRead()
-		if rueidis.IsRedisNil(err) {
-			if err := h.there(); err != nil {
-				return err
-			}
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for _, e := range got[h.prefix+"in"] {
-			if err := h.skip(h.entry(ctx, e)); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// skip passes over what somebody else wrote about one worker: the others are served.
-func (h *holding) skip(err error) error {
-	if errors.Is(err, errAnswer) {
-		h.log.Warn().Err(err).Msg("outside worker left out")
-		return nil
-	}
-	return err
-}
-
-// there reports an error if this holder's fence is not the one in Redis any more: it was
-// emptied, or set back.
-func (h *holding) there() error {
-	_, err := h.mine(h.scripts.tell, "")
-	return err
-}
-
-// greet tells the holder what a worker has and has done.
-func (h *holding) greet(ctx context.Context, id string, got answer) error {
-	switch got.what() {
-	case "GONE":
-		return nil
-	case "OK":
-	default:
-		return fmt.Errorf("fence: %s", got.what())
-	}
-	n, err := strconv.ParseUint(got.text(1), 10, 64)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errAnswer, err)
-	}
-	h.told[id] = n
-	fields, refTexts, kept := got.list(2), got.list(3), got.list(4)
-	w := map[string]string{}
-	for i := 0; i+1 < len(fields); i += 2 {
-		w[fields[i]] = fields[i+1]
-	}
-	j := stream.Join{Owner: w["owner"], Draining: w["draining"] == "1", Gateway: cluster.NodeID(w["gateway"])}
-	var errs [5]error
-	j.Session, errs[0] = strconv.ParseUint(w["session"], 10, 64)
-	j.Slots, errs[1] = strconv.Atoi(w["slots"])
-	j.Room, errs[2] = strconv.Atoi(w["room"])
-	j.MemoryBytes, errs[3] = strconv.ParseUint(w["memory"], 10, 64)
-	errs[4] = json.Unmarshal([]byte(w["executors"]), &j.Executors)
-	if err := errors.Join(errs[:]...); err != nil {
-		return fmt.Errorf("%w: worker %.40q: %w", errAnswer, id, err)
-	}
-	here := w["here"] == "1"
-	if !here && len(kept) == 0 {
-		return nil
-	}
-	if j.Assigned, err = refsOf(refTexts); err != nil {
-		return err
-	}
-	slices.SortFunc(j.Assigned, compareRefs)
-	if err := h.say(ctx, stream.Frame{Worker: cluster.NodeID(id), Join: &j}); err != nil {
-		return err
-	}
-	for i := 1; i < len(kept); i += 2 {
-		if err := h.result(ctx, id, kept[i]); err != nil {
-			return err
-		}
-	}
-	if here {
-		return nil
-	}
-	return h.say(ctx, stream.Frame{Worker: cluster.NodeID(id), Part: &stream.Part{Session: j.Session, Gone: len(j.Assigned) == 0}})
-}
-
-func (h *holding) result(ctx context.Context, id, text string) error {
-	r := &stream.Result{}
-	if err := json.Unmarshal([]byte(text), r); err != nil {
-		return fmt.Errorf("%w: result of %.40q: %w", errAnswer, id, err)
-	}
-	return h.say(ctx, stream.Frame{Worker: cluster.NodeID(id), Result: r})
-}
-
-// entry tells the holder what an entry of in says, unless it was told already.
-func (h *holding) entry(ctx context.Context, e rueidis.XRangeEntry) error {
-	n, err := strconv.ParseUint(e.FieldValues["n"], 10, 64)
-	if err != nil || n != h.n+1 {
-		return errBehind
-	}
-	h.last, h.n = e.ID, n
-	id, data := e.FieldValues["w"], e.FieldValues["d"]
-	if n <= h.told[id] {
-		return nil
-	}
-	if _, known := h.told[id]; !known || e.FieldValues["k"] == "join" {
-		got, err := h.mine(h.scripts.tell, id)
-		if err != nil {
-			return err
-		}
-		return h.greet(ctx, id, got)
-	}
-	worker := cluster.NodeID(id)
-	switch e.FieldValues["k"] {
-	case "result":
-		return h.result(ctx, id, data)
-	case "part":
-		delete(h.told, id) // else it would grow with all that ever came
-		session, gone, _ := strings.Cut(data, " ")
-		of, err := strconv.ParseUint(session, 10, 64)
-		if err != nil {
-			return fmt.Errorf("%w: %w", errAnswer, err)
-		}
-		return h.say(ctx, stream.Frame{Worker: worker, Part: &stream.Part{Session: of, Gone: gone == "1"}})
-	case "status":
-		st, err := statusOf(data)
-		if err != nil {
-			return err
-		}
-		return h.say(ctx, stream.Frame{Worker: worker, Status: st})
-	}
-	return fmt.Errorf("%w: entry %.20q", errAnswer, e.FieldValues["k"])
-}
-
-// statusOf reads "kept ready draining", and in the next line attempts and how far each is.
-func statusOf(data string) (*stream.Status, error) {
-	head, list, _ := strings.Cut(data, "\n")
-	st := &stream.Status{Running: []job.Attempt{}}
-	f := strings.Fields(head)
-	if len(f) != 3 {
-		return nil, fmt.Errorf("%w: status %.40q", errAnswer, head)
-	}
-	var err error
-	if st.Kept, err = strconv.Atoi(f[0]); err != nil {
-		return nil, fmt.Errorf("%w: %w", errAnswer, err)
-	}
-	st.Ready, st.Draining = f[1] == "1", f[2] == "1"
-	if list == "" {
-		return st, nil
-	}
-	for one := range strings.SplitSeq(list, ",") {
-		at := strings.LastIndexByte(one, ' ')
-		if at < 0 {
-			return nil, fmt.Errorf("%w: progress %.40q", errAnswer, one)
-		}
-		ref, err := refOf(one[:at])
-		done, errD := strconv.ParseUint(one[at+1:], 10, 64)
-		if err := errors.Join(err, errD); err != nil {
-			return nil, err
-		}
-		st.Running = append(st.Running, ref)
-		st.Progress = append(st.Progress, stream.Progress{Attempt: ref, Done: done})
-	}
-	return st, nil
-}
-
-// frame does what the holder says.
+// frame has done what the holder says.
 func (h *holding) frame(ctx context.Context, f stream.Frame) error {
 	id := string(f.Worker)
-	var err error
 	switch {
 	case f.Ping != nil:
 		term, _ := strconv.ParseUint(h.term, 10, 64)
-		return h.say(ctx, stream.Frame{Pong: &stream.Ping{Term: cluster.Term(term), Nonce: f.Ping.Nonce}})
+		pong := stream.Frame{Pong: &stream.Ping{Term: cluster.Term(term), Nonce: f.Ping.Nonce}}
+		return h.ask(ctx, call{then: func(answer) error { return h.say(ctx, pong) }}) // after what was asked before
 	case f.Assign != nil:
 		return h.assign(ctx, id, f.Assign)
 	case f.Cancel != nil:
 		h.floors.Take(f.Cancel.Job, f.Cancel.Term, f.Cancel.Seq) // and obeyed, however late: a stop is always safe
-		_, err = h.mine(h.scripts.cancel, append([]string{id, string(f.Cancel.Job)}, chunkTexts(f.Cancel.Chunks)...)...)
+		return h.ask(ctx, call{script: h.scripts.cancel, args: append([]string{id, string(f.Cancel.Job)}, chunkTexts(f.Cancel.Chunks)...)})
 	case f.Accepted != nil:
-		_, err = h.mine(h.scripts.settle, append([]string{id}, refTexts(f.Accepted.Refs)...)...)
+		for some := range slices.Chunk(once(f.Accepted.Refs), desk.MaxRefs) {
+			if err := h.ask(ctx, call{script: h.scripts.settle, args: append([]string{id}, refTexts(some)...)}); err != nil {
+				return err
+			}
+		}
+		return nil
 	case f.Query != nil:
-		return h.query(ctx, id, f.Query.Nonce)
+		nonce := f.Query.Nonce
+		return h.ask(ctx, call{script: h.scripts.holds, args: []string{id}, then: func(got answer) error { return h.holds(ctx, id, nonce, got) }})
 	case f.Drop != nil:
-		_, err = h.mine(h.scripts.drop, id, fmt.Sprint(f.Drop.Session), string(f.Drop.Reason))
-	default:
-		err = desk.ErrHolder
+		return h.ask(ctx, call{script: h.scripts.drop, args: []string{id, fmt.Sprint(f.Drop.Session), string(f.Drop.Reason)}})
 	}
-	return err
+	return desk.ErrHolder
 }
 
 func chunkTexts(list []job.Attempt) []string {
 	out := make([]string, len(list))
 	for i, c := range list {
-		out[i] = fmt.Sprintf("%d %d", c.Chunk, c.Number)
+		out[i] = strconv.Itoa(c.Chunk) + " " + strconv.Itoa(c.Number)
 	}
 	return out
+}
+
+// once is a list without what it names again.
+func once(list []job.Attempt) []job.Attempt {
+	if len(list) < 2 {
+		return list
+	}
+	named := make(map[job.Attempt]bool, len(list))
+	return slices.DeleteFunc(slices.Clone(list), func(a job.Attempt) bool {
+		again := named[a]
+		named[a] = true
+		return again
+	})
 }
 
 func (h *holding) assign(ctx context.Context, id string, a *stream.Assign) error {
@@ -405,14 +330,37 @@ func (h *holding) assign(ctx context.Context, id string, a *stream.Assign) error
 	if order == stream.OrderStale {
 		return nil
 	}
-	spec, err := json.Marshal(a.Spec)
+	spec, err := h.textOf(a)
 	if err != nil {
 		return err
 	}
-	got, err := h.mine(h.scripts.assign, append([]string{id, flag(order == stream.OrderAgain), string(a.Job), string(spec)}, chunkTexts(a.Chunks)...)...)
-	if err != nil {
-		return err
+	for some := range slices.Chunk(once(a.Chunks), desk.MaxRefs) {
+		args := append([]string{id, flag(order == stream.OrderAgain), string(a.Job), spec}, chunkTexts(some)...)
+		if err := h.ask(ctx, call{script: h.scripts.assign, args: args, then: func(got answer) error { return h.handBack(ctx, id, got) }}); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// textOf is the spec of a job, which is the same for each of its chunks.
+func (h *holding) textOf(a *stream.Assign) (string, error) {
+	if text, ok := h.texts[a.Job]; ok {
+		return text, nil
+	}
+	text, err := json.Marshal(a.Spec)
+	if err != nil {
+		return "", err
+	}
+	if len(h.texts) >= maxTexts {
+		clear(h.texts)
+	}
+	h.texts[a.Job] = string(text)
+	return string(text), nil
+}
+
+// handBack says for which chunks there was no room.
+func (h *holding) handBack(ctx context.Context, id string, got answer) error {
 	full, err := refsOf(got.list(1))
 	if err != nil {
 		return err
@@ -425,21 +373,14 @@ func (h *holding) assign(ctx context.Context, id string, a *stream.Assign) error
 	return nil
 }
 
-func (h *holding) query(ctx context.Context, id string, nonce uint64) error {
-	got, err := h.mine(h.scripts.tell, id)
-	if err != nil || got.what() == "GONE" {
-		return err
+// holds answers what a worker has, and has done; of one that is gone nothing is said.
+func (h *holding) holds(ctx context.Context, id string, nonce uint64, got answer) error {
+	if got.what() == "GONE" {
+		return nil
 	}
-	refs, err := refsOf(got.list(3))
-	if err != nil {
-		return err
-	}
-	var names []string
-	for i, kept := 0, got.list(4); i < len(kept); i += 2 {
-		names = append(names, kept[i])
-	}
-	kept, err := refsOf(names)
-	if err != nil {
+	refs, errR := refsOf(got.list(1))
+	kept, errK := refsOf(got.list(2))
+	if err := errors.Join(errR, errK); err != nil {
 		return err
 	}
 	slices.SortFunc(refs, compareRefs)

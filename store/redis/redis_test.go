@@ -243,6 +243,120 @@ func TestOutages(t *testing.T) {
 	}
 }
 
+// TestMoves: a worker is told by the gateway at which it was last.
+func TestMoves(t *testing.T) {
+	r, prefix := shared(t), newPrefix()
+	heard := [2]*crewtest.Heard{crewtest.NewHeard(), crewtest.NewHeard()}
+	doors := [2]*Store{store(t, r, prefix, "n1", heard[0], nil), store(t, r, prefix, "n2", heard[1], nil)}
+	c := &crewtest.Crew{Doors: [2]desk.Crew{doors[0], doors[1]}, Heard: heard[0], Dial: func(cluster.NodeID) net.Conn {
+		conn, err := doors[0].Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}}
+	h := c.Hold(t, "n1", 1).Welcomed()
+	first, st, err := doors[0].Attach(crewtest.Attaching(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := h.Hear(); f.Join == nil {
+		t.Fatalf("%+v", f)
+	}
+	second, err := doors[1].Seat(crewtest.ID(1), st.Session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stray := job.Attempt{Job: "jaaaaaaaaaaaaaaaaaaaaaaaaaa", Chunk: 3, Number: 1}
+	told := func(at int, do func() error) {
+		t.Helper()
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+			if len(heard[at].Taken(crewtest.ID(1))) > 0 {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("the gateway %d tells it nothing", at)
+			}
+		}
+		if more := heard[1-at].Taken(crewtest.ID(1)); len(more) > 0 {
+			t.Errorf("the other gateway tells it %+v", more)
+		}
+	}
+	beat := desk.Beat{Have: []desk.Progress{{Attempt: stray}}}
+	told(0, func() error { _, err := first.Beat(beat); return err })
+	told(1, func() error { _, err := second.Beat(beat); return err }) // at once
+	settle := func() error {
+		h.Say(stream.Frame{Worker: crewtest.ID(1), Accepted: &stream.Accepted{Term: 1, Refs: []job.Attempt{stray}}})
+		return nil
+	}
+	told(1, settle)
+	if _, err := first.Assigned(); err != nil {
+		t.Fatal(err)
+	}
+	told(0, settle)
+	if _, err := second.Complete([]stream.Result{crewtest.Result(stray)}); err != nil {
+		t.Fatal(err)
+	}
+	told(1, settle)
+}
+
+// TestTrim: what the holder has read is forgotten.
+func TestTrim(t *testing.T) {
+	r, prefix := shared(t), newPrefix()
+	c := crewOf(t, r, prefix, nil)
+	h := c.Hold(t, "n3", 1).Welcomed()
+	s, _, err := c.Doors[0].Attach(crewtest.Attaching(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := h.Hear(); f.Join == nil {
+		t.Fatalf("%+v", f)
+	}
+	client, err := Server{Addresses: []string{"unix://" + r.Socket}}.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for end := time.Now().Add(30 * time.Second); ; {
+		for range 300 {
+			if _, err := s.Beat(desk.Beat{}); err != nil {
+				t.Fatal(err)
+			}
+			if f := h.Hear(); f.Status == nil {
+				t.Fatalf("%+v", f)
+			}
+		}
+		n, err := client.Do(t.Context(), client.B().Xlen().Key(fmt.Sprintf("%s:{%s:c1}:in", prefix, prefix)).Build()).AsInt64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n < 300 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d entries are kept that were read", n)
+		}
+	}
+}
+
+// TestLink: of the prelude a script has what it names, and what that names.
+func TestLink(t *testing.T) {
+	const prelude = "-- all\n\nlocal P = ARGV[1]\n\nlocal A, B = 1, 2\n\n-- one says.\nlocal function one() return P end\n\nlocal function two()\n  return one()\nend\n"
+	for text, want := range map[string]string{
+		"return 1\n":                       "return 1\n",
+		"-- two\nreturn B\n":               "local A, B = 1, 2\nreturn B\n",
+		"local id = 1\n-- one\nreturn P\n": "local id = 1\nlocal P = ARGV[1]\nreturn P\n",
+		"  -- two\nreturn two(A)\n":        "local P = ARGV[1]\nlocal A, B = 1, 2\nlocal function one() return P end\nlocal function two()\n  return one()\nend\nreturn two(A)\n",
+	} {
+		if got := link(prelude, text); got != want {
+			t.Errorf("%q is linked to %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestSilence: who says nothing for long is lost, and forgotten after that; what it did is
 // kept longer.
 func TestSilence(t *testing.T) {

@@ -1,10 +1,15 @@
 package redis
 
 import (
+	"bytes"
+	"crypto/sha1" //nolint:gosec // G505: how Redis names scripts
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/redis/rueidis"
 )
@@ -12,17 +17,17 @@ import (
 //go:embed scripts/*.lua
 var texts embed.FS
 
-// script is one of scripts/*.lua.
+// script is one of scripts/*.lua with what it uses of the prelude.
 type script struct {
 	*rueidis.Lua
-	name string
+	name, sha string
 }
 
 // scripts says what each does in its file.
 type scripts struct {
-	raise, tell, assign, cancel, settle, drop          *script // the holder's
-	attach, beat, complete, assigned, bye, names, tick *script
-	guard                                              guardScripts
+	raise, tell, holds, assign, cancel, settle, drop, trim *script // the holder's
+	attach, beat, complete, assigned, bye, names, tick     *script
+	guard                                                  guardScripts
 }
 
 // guardScripts are those of a guard.Guard.
@@ -35,12 +40,9 @@ func readScripts(read func(name string) ([]byte, error)) (all scripts, err error
 	if err != nil {
 		return all, err
 	}
-	rate, err := read("scripts/rate.lua")
-	if err != nil {
-		return all, err
-	}
 	for name, at := range map[string]**script{
-		"raise": &all.raise, "tell": &all.tell, "assign": &all.assign, "cancel": &all.cancel, "settle": &all.settle, "drop": &all.drop,
+		"raise": &all.raise, "tell": &all.tell, "holds": &all.holds, "assign": &all.assign, "cancel": &all.cancel, "settle": &all.settle,
+		"drop": &all.drop, "trim": &all.trim,
 		"attach": &all.attach, "beat": &all.beat, "complete": &all.complete, "assigned": &all.assigned, "bye": &all.bye,
 		"names": &all.names, "tick": &all.tick,
 		"count": &all.guard.count, "nonce": &all.guard.nonce, "first": &all.guard.first, "open": &all.guard.open, "claim": &all.guard.claim,
@@ -49,13 +51,52 @@ func readScripts(read func(name string) ([]byte, error)) (all scripts, err error
 		if err != nil {
 			return all, err
 		}
-		before := prelude
-		if name == "count" || name == "claim" {
-			before = append(slices.Clone(prelude), rate...)
+		for _, part := range include.FindAllSubmatch(text, -1) {
+			file, err := read("scripts/" + string(part[1]) + ".lua")
+			if err != nil {
+				return all, err
+			}
+			text = bytes.Replace(text, part[0], file, 1)
 		}
-		*at = &script{rueidis.NewLuaScript(string(before) + string(text)), name}
+		linked := link(string(prelude), string(text))
+		sum := sha1.Sum([]byte(linked)) //nolint:gosec // G401: how Redis names scripts
+		*at = &script{rueidis.NewLuaScript(linked), name, hex.EncodeToString(sum[:])}
 	}
 	return all, nil
+}
+
+var (
+	definition = regexp.MustCompile(`(?m)^local (?:function )?(\w+(?:, \w+)*)`)
+	comment    = regexp.MustCompile(`(?m)^ *--.*\n`)
+	include    = regexp.MustCompile(`(?m)^--- (\w+)\n`)
+	word       = regexp.MustCompile(`\w+`)
+)
+
+// whose begins a script that is about one worker.
+const whose = "local id = "
+
+// link puts before a script what it names of the prelude, and what that names: each function
+// is made anew at each call, which costs as much as a command. It comes after the line that
+// says whose it is.
+func link(prelude, text string) string {
+	parts := strings.Split(comment.ReplaceAllString(prelude, ""), "\n\n")
+	text = comment.ReplaceAllString(text, "")
+	first := ""
+	if strings.HasPrefix(text, whose) {
+		first, text, _ = strings.Cut(text, "\n")
+		first += "\n"
+	}
+	for _, part := range slices.Backward(parts) { // each names only what is before it
+		defines := definition.FindStringSubmatch(part)
+		if defines == nil {
+			continue
+		}
+		named := word.FindAllString(text, -1)
+		if slices.ContainsFunc(strings.Split(defines[1], ", "), func(name string) bool { return slices.Contains(named, name) }) {
+			text = strings.TrimSpace(part) + "\n" + text
+		}
+	}
+	return first + text
 }
 
 // answer is what a script returns: what became of it, and more.

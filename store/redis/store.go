@@ -231,9 +231,46 @@ func (s *Store) run(x *script, args ...string) (answer, error) {
 	out, err := x.Exec(ctx, client, nil, append([]string{s.prefix}, args...)).ToArray()
 	s.metrics.took.WithLabelValues(x.name).Observe(time.Since(began).Seconds())
 	if err != nil {
-		s.metrics.failed.Inc()
-		s.log.Debug().Err(err).Str("script", x.name).Msg("Redis did not answer")
-		return nil, fmt.Errorf("%w: %w", desk.ErrBusy, errDown)
+		return nil, s.unanswered(x, err)
 	}
 	return answer(out), nil
+}
+
+func (s *Store) unanswered(x *script, err error) error {
+	s.metrics.failed.Inc()
+	s.log.Debug().Err(err).Str("script", x.name).Msg("Redis did not answer")
+	return fmt.Errorf("%w: %w", desk.ErrBusy, errDown)
+}
+
+// runAll runs scripts in their order, by one question; repeats must be without effect.
+func (s *Store) runAll(calls []call) ([]answer, error) {
+	client, err := s.client()
+	if err != nil || len(calls) == 0 {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	asked := make(rueidis.Commands, len(calls))
+	for i, c := range calls {
+		asked[i] = client.B().Evalsha().Sha1(c.script.sha).Numkeys(0).Arg(s.prefix).Arg(c.args...).Build()
+	}
+	began := time.Now()
+	out := make([]answer, len(calls))
+	for i, r := range client.DoMulti(ctx, asked...) {
+		got, err := r.ToArray()
+		if e, ok := rueidis.IsRedisErr(err); ok && e.IsNoScript() { // it and those after it again, one by one
+			for k, c := range calls[i:] {
+				if out[i+k], err = s.run(c.script, c.args...); err != nil {
+					return nil, err
+				}
+			}
+			return out, nil
+		}
+		if err != nil {
+			return nil, s.unanswered(calls[i].script, err)
+		}
+		s.metrics.took.WithLabelValues(calls[i].script.name).Observe(time.Since(began).Seconds())
+		out[i] = got
+	}
+	return out, nil
 }

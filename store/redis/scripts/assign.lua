@@ -1,32 +1,41 @@
--- assign(term, holder, id, again, job, spec, "chunk attempt"...): gives chunks to a worker.
--- What it has is left as it is, what it has done is told again; again: the command was
--- obeyed before, what is not there has its fate.
+local id = ARGV[4]
+-- assign(term, holder, id, again, job, spec, "chunk attempt"...): gives at most 256 chunks, none
+-- of them twice, to a worker. What it has is left as it is, what it has done is told again;
+-- again: the command was obeyed before, what is not there has its fate.
 -- -> OK, the refs for which there was no room
-local no = fence(ARGV[2], ARGV[3])
-if no then return no end
-local id, again, job, spec = ARGV[4], ARGV[5] == '1', ARGV[6], ARGV[7]
-if redis.call('EXISTS', worker(id)) == 0 then return {'GONE'} end
-local given, full = {}, {}
-for i = 8, #ARGV do
-  local ref = job .. ' ' .. ARGV[i]
-  local v, done = redis.call('HGET', has(id), ref), redis.call('HGET', results(id), ref)
-  if done then
-    emit('result', id, done)
-  elseif v then
-    if string.sub(v, 1, 1) == 'c' then
-      redis.call('HSET', has(id), ref, 'a' .. string.sub(v, 2))
-      redis.call('HINCRBY', REFS, job, 1)
-      redis.call('HSETNX', SPECS, job, spec)
+--- fence
+local again, job, spec = ARGV[5] == '1', ARGV[6], ARGV[7]
+local w = redis.call('HMGET', WORKER, 'here', 'session', 'gateway')
+if not w[2] then return {'GONE'} end
+local refs = {}
+for i = 8, #ARGV do refs[i - 7] = job .. ' ' .. ARGV[i] end
+local is, done = redis.call('HMGET', HAS, unpack(refs)), redis.call('HMGET', RESULTS, unpack(refs))
+local room = MAXREFS - redis.call('HLEN', HAS)
+local told, set, own, given, full = {}, {}, 0, {}, {}
+for i, ref in ipairs(refs) do
+  if done[i] then
+    told[#told + 1] = done[i]
+  elseif is[i] then
+    if string.sub(is[i], 1, 1) == 'c' then
+      set[#set + 1] = ref
+      set[#set + 1] = 'a' .. string.sub(is[i], 2)
+      own = own + 1
     end
   elseif not again then
-    if redis.call('HLEN', has(id)) >= MAXREFS then
+    if #given >= room then
       full[#full + 1] = ref
     else
-      add(id, ref, 'a')
-      redis.call('HSETNX', SPECS, job, spec)
+      set[#set + 1] = ref
+      set[#set + 1] = 'a 0 0'
+      own = own + 1
       given[#given + 1] = ref
     end
   end
 end
-if #given > 0 then push(id, 'chunk', redis.call('HGET', SPECS, job) .. '\n' .. table.concat(given, ',')) end
+if #told > 0 then emit('result', told) end
+if own > 0 then
+  redis.call('HSET', HAS, unpack(set))
+  if redis.call('HINCRBY', REFS, job, own) == own then redis.call('HSET', SPECS, job, spec) end
+end
+if #given > 0 then push(w, ARGV[2], 'chunk', spec .. '\n' .. table.concat(given, ',')) end
 return {'OK', full}

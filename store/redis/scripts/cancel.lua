@@ -1,25 +1,28 @@
+local id = ARGV[4]
 -- cancel(term, holder, id, job, "chunk attempt"...): forgets attempts and their results; of
 -- none named all of the job.
-local no = fence(ARGV[2], ARGV[3])
-if no then return no end
-local id, job, hit = ARGV[4], ARGV[5], {}
+--- fence
+local job, hit = ARGV[5], {}
 for i = 6, #ARGV do hit[job .. ' ' .. ARGV[i]] = true end
-local all = #ARGV < 6
-local refs = {}
-for _, ref in ipairs(redis.call('HKEYS', has(id))) do
-  if hit[ref] or all and jobOf(ref) == job then
-    remove(id, ref)
-    refs[#refs + 1] = ref
+local every = #ARGV < 6
+-- meant lists those of refs that are meant.
+local function meant(refs, is)
+  local out, kept = {}, {}
+  for i, ref in ipairs(refs) do
+    if hit[ref] or every and string.match(ref, '^%S+') == job then
+      out[#out + 1] = ref
+      kept[#kept + 1] = is and is[i]
+    end
   end
+  return out, kept
 end
-for _, ref in ipairs(redis.call('HKEYS', results(id))) do
-  if hit[ref] or all and jobOf(ref) == job then
-    lose(id, ref)
-    refs[#refs + 1] = ref
-  end
-end
+local refs, is = meant(all())
+remove(refs, is)
+local done = meant(redis.call('HKEYS', RESULTS))
+lose(done)
+for _, ref in ipairs(done) do refs[#refs + 1] = ref end
 if #refs > 0 then
   table.sort(refs)
-  push(id, 'stop', table.concat(refs, ','))
+  push(redis.call('HMGET', WORKER, 'here', 'session', 'gateway'), ARGV[2], 'stop', table.concat(refs, ','))
 end
 return {'OK'}

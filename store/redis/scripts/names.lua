@@ -1,2 +1,3 @@
+local id = ARGV[2]
 -- names(id): the specs of the jobs of which a worker has chunks.
-return {'OK', state(ARGV[2])[5]}
+return {'OK', state()[5]}
