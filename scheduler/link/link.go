@@ -235,6 +235,9 @@ func (l *Link) read(ctx context.Context, conn net.Conn, in *stream.Decoder, s *S
 			}
 			return fmt.Errorf("worker %s: %w", l.o.Node, err)
 		case f.Result != nil, f.Status != nil, f.Stopped != nil, f.Assigned != nil, f.Join != nil, f.Part != nil:
+			if f.Join != nil {
+				s.out.grow()
+			}
 			if !l.tell(ctx, e) {
 				return ctx.Err()
 			}

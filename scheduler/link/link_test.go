@@ -55,6 +55,26 @@ func TestShed(t *testing.T) {
 	}
 }
 
+// TestRush: all outside workers of a host may be sent something at once, however many joined.
+func TestRush(t *testing.T) {
+	q := queue{most: crewFrames, ready: make(chan struct{}, 1)}
+	const workers = 100_000
+	for range workers {
+		q.grow()
+	}
+	for i := range 2 * workers {
+		if !q.put(stream.Frame{}) {
+			t.Fatalf("frame %d of %d workers has no room", i, workers)
+		}
+	}
+	for range worstFrames {
+		q.grow()
+	}
+	if q.most != worstFrames {
+		t.Errorf("%d frames may wait", q.most)
+	}
+}
+
 // TestSlow: as many frames wait as may, in the order in which they were sent; with one
 // more the stream ends, and another is opened.
 func TestSlow(t *testing.T) {

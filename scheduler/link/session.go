@@ -20,10 +20,13 @@ var (
 	ErrRefused = errors.New("refused")
 )
 
-// Frames that may wait for one stream to be written.
+// Frames that may wait for one stream to be written: on one to outside workers more for each
+// that joins, as all of them may be given something at once.
 const (
-	outFrames  = 256
-	crewFrames = 16384
+	outFrames   = 256
+	crewFrames  = 16384
+	joinFrames  = 4
+	worstFrames = 1 << 20
 	// writeAtOnce is how many bytes of waiting frames one write takes.
 	writeAtOnce = 32 << 10
 )
@@ -62,11 +65,18 @@ func (s *Session) End(why error) { s.end(why) }
 
 // queue is what waits to be written.
 type queue struct {
-	most  int
 	ready chan struct{} // capacity 1, full: the writer knows that something waits; never closed
 
 	mu      sync.Mutex
+	most    int
 	waiting []stream.Frame // beside those that the writer has taken and not written
+}
+
+// grow makes room for what one more worker may be sent.
+func (q *queue) grow() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.most = min(q.most+joinFrames, worstFrames)
 }
 
 // put reports false if there is no room.

@@ -2,6 +2,7 @@ package seats
 
 import (
 	"cmp"
+	"hash/fnv"
 	"iter"
 	"maps"
 	"slices"
@@ -126,7 +127,7 @@ func (s *Seats) Join(host, worker cluster.NodeID, j stream.Join, now time.Durati
 	}
 	st.at, st.session, st.live, st.trusted = host, j.Session, true, is.Trusted
 	st.via = cmp.Or(j.Gateway, host)
-	st.heard, st.asked, st.query = now, now, 0
+	st.heard, st.asked, st.query = now, now-phase(worker, st.queryEvery()), 0
 	if is.Zone == "" {
 		is.Zone = cluster.OutsideZone
 	}
@@ -335,14 +336,26 @@ type Query struct {
 	Nonce  uint64
 }
 
+// queryEvery is how often a worker is asked.
+func (st *seat) queryEvery() time.Duration {
+	if st.trusted {
+		return trustedEvery
+	}
+	return strangerEvery
+}
+
+// phase is how much sooner a worker that joins is asked first: all may join at once, when a
+// term begins, and are to be asked one after the other.
+func phase(worker cluster.NodeID, every time.Duration) time.Duration {
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(worker)) // it cannot fail
+	return time.Duration(sum.Sum64() % uint64(every/2)) //nolint:gosec // G115: below every
+}
+
 // Queries lists those whose turn it is.
 func (s *Seats) Queries(now time.Duration) (out []Query) {
 	for n, st := range s.of {
-		every := strangerEvery
-		if st.trusted {
-			every = trustedEvery
-		}
-		if st.live && now-st.asked >= every {
+		if st.live && now-st.asked >= st.queryEvery() {
 			out = append(out, Query{Worker: n})
 		}
 	}

@@ -285,6 +285,26 @@ func TestQueries(t *testing.T) {
 	}
 }
 
+// TestQueriesSpread: of many that join at once few are asked at once.
+func TestQueriesSpread(t *testing.T) {
+	r := New(nil)
+	const workers = 15_000
+	for i := range workers {
+		id := cluster.OutsideID([]byte{byte(i), byte(i >> 8)})
+		r.Join("g", id, stream.Join{Session: 1, Owner: "visitor:x", Slots: 1, Room: 1}, 0, func(step.Event) {})
+	}
+	all := 0
+	for at := range 31 {
+		n := len(r.Queries(time.Duration(at) * time.Second))
+		if all += n; n > 2*workers/15 {
+			t.Errorf("%d of %d are asked after %d s", n, workers, at)
+		}
+	}
+	if all != workers {
+		t.Errorf("%d of %d are asked within 30 s", all, workers)
+	}
+}
+
 // TestAwaited: nobody waits for a stranger.
 func TestAwaited(t *testing.T) {
 	r := newRoom()
