@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == gatebench.CrowdRole {
 		os.Exit(gatebench.Crowd(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
+	if len(os.Args) > 1 && os.Args[1] == gatebench.GatewaysRole {
+		os.Exit(gatebench.Gateways(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	}
 	os.Exit(m.Run())
 }
 
@@ -49,18 +52,20 @@ func TestSmoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	// JetStream is a library; the servers of the other queues may be absent, and so may Chromium.
-	queues, pages, others := 0, 0, 0
+	queues, pages, shared, others := 0, 0, 0, 0
 	for _, r := range got.Results {
 		if name, _ := r["name"].(string); strings.HasPrefix(name, "durable chunks") || strings.HasPrefix(name, "submission to worker") || strings.HasPrefix(name, "assignable to worker") {
 			queues++
 		} else if strings.HasPrefix(name, "page: ") || strings.Contains(name, "to the page") {
 			pages++
+		} else if strings.HasPrefix(name, "Redis: ") {
+			shared++
 		} else {
 			others++
 		}
 	}
-	if others != 62 || queues < 9 || pages != 2 && pages != 13 {
-		t.Errorf("%d rows, %d of queues and %d of the page, want 62, at least 9, and 2 without Chromium, 13 with it", others, queues, pages)
+	if others != 62 || queues < 9 || pages != 2 && pages != 13 || shared != 0 && shared != 20 {
+		t.Errorf("%d rows, %d of queues, %d of the page and %d of gateways on a Redis, want 62, at least 9, 2 without Chromium, 13 with it, and 20 with Redis", others, queues, pages, shared)
 	}
 	want := []string{"name", "ok", "ours", "peer", "ratio", "target", "unit"}
 	for _, r := range got.Results {

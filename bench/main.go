@@ -31,6 +31,10 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == gatebench.CrowdRole {
 		os.Exit(gatebench.Crowd(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
+	if len(os.Args) > 1 && os.Args[1] == gatebench.GatewaysRole {
+		debug.SetGCPercent(400)
+		os.Exit(gatebench.Gateways(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	}
 	debug.SetGCPercent(400) // as a daemon does; for all peers in this process alike
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -45,7 +49,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	out := flags.String("out", "", "file of results to write")
-	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, watch-append, replay, web-size, web-paint, web-network, web-events, top-idle, top-binary, gateway-push, gateway-token, gateway-crew, gateway-many, gateway-browser")
+	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, watch-append, replay, web-size, web-paint, web-network, web-events, top-idle, top-binary, gateway-push, gateway-token, gateway-crew, gateway-many, gateway-redis, gateway-scale, gateway-browser")
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
 	burst := flags.Duration("burst", 0, "how long one round of a throughput takes; 0: a second, or with -short as long as shows that it works")
 	dir := flags.String("dir", "", "where the stores lie for the time of the run; a temporary directory by default")
@@ -108,6 +112,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		{"gateway-token", gatebench.Token},
 		{"gateway-crew", gatebench.Crew},
 		{"gateway-many", gatebench.Many},
+		{"gateway-redis", gatebench.OverRedis},
+		{"gateway-scale", gatebench.Scale},
 		{"gateway-browser", browserGuest},
 	} {
 		if !groups.MatchString(g.name) {

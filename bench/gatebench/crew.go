@@ -33,13 +33,13 @@ func outsider(i int) []byte {
 	return key[:]
 }
 
-// enrolment is what a log says of n outside workers that are trusted as hosts are.
-func enrolment(n int) []event.Draft {
+// enrolment is what a log says of n outside workers of ann, trusted as hosts are or not.
+func enrolment(n int, trusted bool) []event.Draft {
 	out := []event.Draft{{Term: 1, Kind: event.KindUserSet, Body: event.UserSet{Name: "ann", Role: "submitter", Actor: "uid:0"}}}
 	for i := range n {
 		key := outsider(i)
 		out = append(out, event.Draft{Term: 1, Kind: event.KindWorkerEnrolled, Body: event.WorkerEnrolled{
-			Worker: cluster.OutsideID(key), Key: key, Owner: owner, Trusted: true, Actor: "uid:0",
+			Worker: cluster.OutsideID(key), Key: key, Owner: owner, Trusted: trusted, Actor: "uid:0",
 		}})
 	}
 	return out
@@ -78,7 +78,7 @@ func newHall(ctx context.Context, dir string, n int) (*hall, error) {
 		return nil, errors.Join(err, h.close())
 	}
 	h.holder, err = testbed.NewHolder(ctx, filepath.Join(dir, "log"), testbed.HolderOptions{
-		Begin: enrolment(n),
+		Begin: enrolment(n, true),
 		Dial:  func(ctx context.Context, _ cluster.NodeID) (net.Conn, error) { return h.work.Dial(ctx) },
 		DialCrew: func(ctx context.Context, _ cluster.NodeID) (net.Conn, error) {
 			var d net.Dialer
@@ -196,7 +196,7 @@ func byHosts(ctx context.Context, dir string, n, slots int) (*chunks, error) {
 		workers[name], names = w, append(names, name)
 	}
 	h, err := testbed.NewHolder(ctx, filepath.Join(dir, "log"), testbed.HolderOptions{
-		Hosts: names, Begin: enrolment(0),
+		Hosts: names, Begin: enrolment(0, true),
 		Dial: func(ctx context.Context, to cluster.NodeID) (net.Conn, error) { return workers[to].Dial(ctx) },
 	})
 	if err != nil {

@@ -33,10 +33,12 @@ type Options struct {
 	Appends            int // that are followed
 	PageHosts          int // of the network that the page shows
 	PageEvents         int
-	Listeners          int // of the gateway's pushes
-	Crew               int // outside workers that do chunks
-	Many               int // that are there
-	Tokens             int // requests for them, each round
+	Listeners          int           // of the gateway's pushes
+	Crew               int           // outside workers that do chunks
+	Many               int           // that are there
+	Tokens             int           // requests for them, each round
+	Scale              []int         // outside workers on one Redis
+	ScaleWindow        time.Duration // of their beats
 }
 
 // The full run gives percentiles of takeovers enough samples; the tiny one is
@@ -48,6 +50,7 @@ var (
 		Hosts: 100, Kills: 5, Window: 10 * time.Second, Loss: time.Minute, Tunnel: true, OnionRounds: 3, Watchers: 1000,
 		Followers: 100, Replayed: 200_000, Appends: 100, PageHosts: 500, PageEvents: 100_000,
 		Listeners: 100, Crew: 500, Many: 10_000, Tokens: 10_000,
+		Scale: []int{1000, 10_000, 100_000}, ScaleWindow: 30 * time.Second,
 	}
 	Tiny = Options{
 		Crashes: 1, Handovers: 1, Rounds: 1, Burst: 50 * time.Millisecond, Events: 2000,
@@ -55,6 +58,7 @@ var (
 		Hosts: 4, Kills: 1, Window: time.Second, Loss: time.Second, Watchers: 20,
 		Followers: 5, Replayed: 3000, Appends: 2, PageHosts: 100, PageEvents: 1000,
 		Listeners: 5, Crew: 8, Many: 100, Tokens: 100,
+		Scale: []int{20, 100}, ScaleWindow: 4 * time.Second,
 	}
 )
 

@@ -348,7 +348,7 @@ func (st *seat) queryEvery() time.Duration {
 // term begins, and are to be asked one after the other.
 func phase(worker cluster.NodeID, every time.Duration) time.Duration {
 	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(worker)) // it cannot fail
+	_, _ = sum.Write([]byte(worker))                    // it cannot fail
 	return time.Duration(sum.Sum64() % uint64(every/2)) //nolint:gosec // G115: below every
 }
 
