@@ -2,8 +2,10 @@ package event
 
 import (
 	"bytes"
+	"encoding/json"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 )
 
@@ -38,7 +40,7 @@ type KindInfo struct {
 
 // Level counts the sets of kinds that programs have known. Hosts tell each other
 // theirs: nobody writes a kind that a member which lives would not understand.
-const Level = 6
+const Level = 7
 
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
@@ -55,6 +57,7 @@ var since = map[Kind]uint32{
 	KindUserSet: 1, KindHostOwnerSet: 1, KindWorkerUp: 2, KindWorkerDown: 2, KindChunksStarted: 2, KindJobWaits: 3,
 	KindWorkerEnrolled: 4, KindWorkerRevoked: 4, KindAccessSet: 4, KindGatewayOpened: 4,
 	KindWorkerDrained: 5, KindPublishAsked: 6,
+	KindFlowSubmitted: 7, KindStepsStarted: 7, KindStepsEnded: 7, KindFlowStopped: 7, KindFlowRetried: 7, KindFlowDone: 7, KindFlowsForgotten: 7,
 }
 
 // Kinds lists the kinds of event that this version knows, in the order of
@@ -209,6 +212,29 @@ func KindTable() []KindInfo {
 			},
 		}},
 		{KindJobsForgotten, Authority | Essential, "the holder", "jobs that ended long ago are forgotten", JobsForgotten{Jobs: []job.ID{"j2kq6"}}},
+		{KindFlowSubmitted, Authority, "the holder", "a run of a workflow was accepted", WorkflowSubmitted{
+			Run: "w7xk2", Owner: "uid:1000", Name: "sweep", Params: json.RawMessage(`{"day":"2026-11-24"}`),
+			Def: json.RawMessage(`{"name":"sweep","step":[{"name":"price","job":{"executor":"exec","program":"price","iterations":1}}]}`),
+		}},
+		{KindStepsStarted, Authority, "the holder", "jobs were submitted for steps of a run", StepsStarted{
+			Run: "w7xk2", Starts: []StepStart{{Step: "price", Index: 3, Round: 1, Try: 2, Job: "j2kq6"}},
+		}},
+		{KindStepsEnded, Authority | Essential, "the holder", "jobs of steps of a run ended, and these are their outputs", StepsEnded{
+			Run: "w7xk2", Ends: []StepEnd{
+				{Step: "price", Try: 1, State: flow.Completed, Outputs: map[string]json.RawMessage{"mean": json.RawMessage("3.14")}},
+				{Step: "price", Index: 3, Round: 1, Try: 2, State: flow.Failed, Reason: "output mean: no metric pi", Final: true},
+			},
+		}},
+		{KindFlowStopped, Authority | Essential, "the holder", "a run is to end", WorkflowStopped{
+			Run: "w7xk2", Round: 1, Actor: "uid:1000@n1", Reason: "wrong day", Cause: flow.StopFailure, Now: true,
+		}},
+		{KindFlowRetried, Authority, "the holder", "what a run has not completed begins again", WorkflowRetried{
+			Run: "w7xk2", Round: 1, From: "price", Actor: "uid:1000@n1",
+		}},
+		{KindFlowDone, Authority | Essential, "the holder", "a run ended", WorkflowDone{
+			Run: "w7xk2", Round: 1, State: flow.Failed, Reason: "step price: exit 3",
+		}},
+		{KindFlowsForgotten, Authority | Essential, "the holder", "runs that ended long ago are forgotten", WorkflowsForgotten{Runs: []flow.RunID{"w7xk2"}}},
 		{
 			KindGroupSet, Authority, "the holder", "somebody said who belongs to a group",
 			GroupSet{Group: "render", Members: []string{"node:n4", "uid:1000"}, Actor: "uid:0@n1"},

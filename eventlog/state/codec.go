@@ -16,17 +16,20 @@ type format struct{ magic, hash string }
 // What begins the encoding of a State, its last byte being the version, and what
 // begins the bytes that Hash is over. A State without what a version added is written
 // as before: programs of both versions agree on it, and nobody makes the first user,
-// or lets the first worker in from outside, before all members that live know what
-// that is.
+// lets the first worker in from outside, or submits the first workflow, before all
+// members that live know what that is.
 var (
 	format3 = format{magic: "skstate\x03", hash: "state3"}
 	format4 = format{magic: "skstate\x04", hash: "state4"} // with users and owners
 	format5 = format{magic: "skstate\x05", hash: "state5"} // and who is let in from outside
+	format6 = format{magic: "skstate\x06", hash: "state6"} // and runs of workflows
 )
 
 // format is the version in which s is written.
 func (s *State) format() format {
 	switch {
+	case !s.flows.Empty():
+		return format6
 	case !s.outside.Empty():
 		return format5
 	case len(s.users.set) > 0 || len(s.owners) > 0:
@@ -36,7 +39,7 @@ func (s *State) format() format {
 }
 
 // versions are those that Decode reads, by their magic.
-var versions = map[string]format{format3.magic: format3, format4.magic: format4, format5.magic: format5}
+var versions = map[string]format{format3.magic: format3, format4.magic: format4, format5.magic: format5, format6.magic: format6}
 
 // magicLen is the length of every magic.
 const magicLen = len("skstate\x03")
@@ -73,7 +76,7 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 	return w.Written(), nil
 }
 
-// Hash is the SHA-256 of "state3", "state4" or "state5" and the meaning of the State in canonical
+// Hash is the SHA-256 of "state3", "state4", "state5" or "state6" and the meaning of the State in canonical
 // bytes: equal on every host that applied the same events, whatever their
 // order, and different when a job, a term, a member, an action or the voters
 // differ. Positions of sources are not part of it: an event without effect
@@ -141,8 +144,11 @@ func (s *State) writeMeaning(w *canon.Writer) {
 		s.users.write(w)
 		s.owners.write(w)
 	}
-	if version == format5 {
+	if version == format5 || version == format6 {
 		s.outside.Write(w)
+	}
+	if version == format6 {
+		s.flows.Write(w)
 	}
 	s.jobs.Write(w)
 }
@@ -157,8 +163,11 @@ func (s *State) readMeaning(r *canon.Reader, version format) {
 		s.users.read(r)
 		s.owners.read(r)
 	}
-	if version == format5 {
+	if version == format5 || version == format6 {
 		s.outside.Read(r)
+	}
+	if version == format6 {
+		s.flows.Read(r)
 	}
 	s.jobs.Read(r)
 }

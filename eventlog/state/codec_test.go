@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state/registry"
 )
@@ -45,13 +47,14 @@ func encoded(t testing.TB, s *State) []byte {
 	return b
 }
 
-// example3 and example4 are example without what these versions did not know.
+// example3 to example5 are example without what these versions did not know.
 func example3() *State { return exampleOf(format3) }
 func example4() *State { return exampleOf(format4) }
+func example5() *State { return exampleOf(format5) }
 
 // example has something in every table: all kinds of event, a fence that is
 // not settled, and an event that waits for its submission.
-func example() *State { return exampleOf(format5) }
+func example() *State { return exampleOf(format6) }
 
 func exampleOf(version format) *State {
 	a, b := newChain("a"), newChain("b")
@@ -93,7 +96,21 @@ func exampleOf(version format) *State {
 		a.add(13, 2, event.KindHostOwnerSet, event.HostOwnerSet{Node: "b", Owner: "user:ann", Actor: "uid:0@a"})
 		a.add(13, 2, event.KindHostOwnerSet, event.HostOwnerSet{Node: "c", Actor: "uid:0@a"})
 	}
-	if version == format5 {
+	if version == format6 {
+		run := flow.NewRunID("uid:1", "k")
+		a.add(13, 2, event.KindFlowSubmitted, event.WorkflowSubmitted{
+			Run: run, Owner: "uid:1", Name: "risk", Def: json.RawMessage(`{"step":[{"name":"a"}]}`), Params: json.RawMessage(`{"day":1}`),
+		})
+		a.add(13, 2, event.KindStepsStarted, event.StepsStarted{Run: run, Starts: []event.StepStart{{Step: "a", Try: 1, Job: "j1"}}})
+		a.add(13, 2, event.KindStepsEnded, event.StepsEnded{Run: run, Ends: []event.StepEnd{
+			{Step: "a", Try: 1, State: flow.Completed, Outputs: map[string]json.RawMessage{"mean": json.RawMessage("3.5")}},
+		}})
+		a.add(13, 2, event.KindFlowStopped, event.WorkflowStopped{Run: run, Actor: "uid:1@a", Reason: "enough", Now: true})
+		a.add(13, 2, event.KindFlowDone, event.WorkflowDone{Run: run, State: flow.Cancelled, Reason: "enough"})
+		a.add(13, 2, event.KindFlowRetried, event.WorkflowRetried{Run: run, Round: 1, From: "a", Actor: "uid:1@a"})
+		a.add(13, 2, event.KindFlowsForgotten, event.WorkflowsForgotten{Runs: []flow.RunID{flow.NewRunID("uid:1", "k2")}})
+	}
+	if version == format5 || version == format6 {
 		w := enrolled(5, "user:ann")
 		w.Name, w.Zone, w.Actor = "attic", "home", "uid:0@a"
 		a.add(13, 2, event.KindWorkerEnrolled, w)
@@ -142,7 +159,8 @@ func exampleOf(version format) *State {
 func TestGoldenBytes(t *testing.T) {
 	golden(t, "state3.bin", format3, example3())
 	golden(t, "state4.bin", format4, example4())
-	s := golden(t, "state5.bin", format5, example())
+	golden(t, "state5.bin", format5, example5())
+	s := golden(t, "state6.bin", format6, example())
 	u, ok := s.User("ann")
 	if all := s.Users(); !ok || len(all.All) != 2 || u.Role != "submitter" || len(u.Keys) != 1 || !slices.Equal(u.UIDs, []uint64{7, 1000}) || s.Users() != all {
 		t.Errorf("user %+v of %+v", u, all)
@@ -265,6 +283,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(encoded(f, example()))
 	f.Add(encoded(f, example3()))
 	f.Add(encoded(f, example4()))
+	f.Add(encoded(f, example5()))
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 12))
 		s, _ := fold(rng, history(rng)...)
@@ -331,7 +350,7 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 		reflect.TypeFor[termInfo](): 5, reflect.TypeFor[olderTerms](): 3, reflect.TypeFor[release](): 4, reflect.TypeFor[leaseHistory](): 4,
 		reflect.TypeFor[cluster.VoterConfig](): 11, reflect.TypeFor[group](): 2, reflect.TypeFor[onion](): 4, reflect.TypeFor[event.OnionClient](): 2,
 		reflect.TypeFor[source](): 5, reflect.TypeFor[fence](): 3, reflect.TypeFor[fences](): 5, reflect.TypeFor[chains](): 5,
-		reflect.TypeFor[bodies](): 2 /* with scratch, which means nothing */, reflect.TypeFor[State](): 13,
+		reflect.TypeFor[bodies](): 2 /* with scratch, which means nothing */, reflect.TypeFor[State](): 14,
 		reflect.TypeFor[users](): 2 /* with list, which follows from set */, reflect.TypeFor[event.UserSet](): 6, reflect.TypeFor[owner](): 2,
 		reflect.TypeFor[registry.Registry](): 5 /* with sorted and moment, which follow from the others */, reflect.TypeFor[event.WorkerEnrolled](): 7, reflect.TypeFor[event.WorkerRevoked](): 2,
 		reflect.TypeFor[event.AccessSet](): 6, reflect.TypeFor[event.GatewayOpened](): 5,

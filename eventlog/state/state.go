@@ -6,6 +6,7 @@ import (
 
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/state/canon"
+	"github.com/skein-project/skein/eventlog/state/flows"
 	"github.com/skein-project/skein/eventlog/state/jobs"
 	"github.com/skein-project/skein/eventlog/state/registry"
 )
@@ -24,6 +25,7 @@ type State struct {
 	users
 	owners
 	outside registry.Registry
+	flows   *flows.Fold
 	jobs    *jobs.Fold
 	bodies
 
@@ -37,7 +39,7 @@ func New() *State {
 	return &State{
 		chains: newChains(), leaseHistory: newLeaseHistory(), hosts: newHosts(), groups: make(groups), onions: make(onions),
 		users: newUsers(), owners: make(owners), outside: registry.New(),
-		jobs: jobs.New(),
+		flows: flows.New(), jobs: jobs.New(),
 	}
 }
 
@@ -46,7 +48,7 @@ func (s *State) Clone() *State {
 	return &State{
 		chains: s.chains.clone(), leaseHistory: s.leaseHistory.clone(), hosts: s.hosts.clone(),
 		groups: maps.Clone(s.groups), onions: maps.Clone(s.onions), users: s.users.clone(), owners: maps.Clone(s.owners),
-		outside: s.outside.Clone(), jobs: s.jobs.Clone(),
+		outside: s.outside.Clone(), flows: s.flows.Clone(), jobs: s.jobs.Clone(),
 		bodies:  bodies{malformed: s.malformed},
 		applied: s.applied, void: s.void, stale: s.stale,
 	}
@@ -150,6 +152,7 @@ func (s *State) restart(base *State) {
 // settle makes what is folded so far the base.
 func (s *State) settle() {
 	s.jobs.SetBase()
+	s.flows.Settle()
 	s.setBase()
 }
 
@@ -228,6 +231,10 @@ func (s *State) applyAuthority(src *source, e *event.Event) (rebuild bool) {
 		if b, ok := read[event.AccessSet](&s.bodies, e); ok {
 			s.note(s.outside.Access(e, b))
 		}
+		return false
+	}
+	if about, ok := s.flows.Apply(e); about {
+		s.note(ok)
 		return false
 	}
 	rebuild, refused := s.jobs.Apply(e)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 )
 
@@ -146,10 +147,36 @@ func enrolled(n byte, owner string) event.WorkerEnrolled {
 	return event.WorkerEnrolled{Worker: cluster.OutsideID(key), Key: key, Owner: owner}
 }
 
+// randomRun is an event about one of two runs of workflows.
+func randomRun(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term) {
+	run := flow.NewRunID("uid:1", fmt.Sprint(rng.IntN(2)))
+	step, try := []string{"a", "b", ""}[rng.IntN(3)], 1+rng.IntN(2)
+	switch rng.IntN(7) {
+	case 0:
+		c.add(hlc, term, event.KindFlowSubmitted, event.WorkflowSubmitted{
+			Run: run, Owner: fmt.Sprint("uid:", rng.IntN(2)), Def: json.RawMessage(`{"step":[]}`), Params: json.RawMessage(`{}`),
+		})
+	case 1:
+		c.add(hlc, term, event.KindStepsStarted, event.StepsStarted{Run: run, Starts: []event.StepStart{{Step: step, Try: try, Job: job.ID(fmt.Sprint("j", hlc))}}})
+	case 2:
+		c.add(hlc, term, event.KindStepsEnded, event.StepsEnded{Run: run, Ends: []event.StepEnd{{Step: step, Try: try, State: []flow.State{flow.Failed, flow.Completed, "odd"}[rng.IntN(3)]}}})
+	case 3:
+		c.add(hlc, term, event.KindFlowStopped, event.WorkflowStopped{Run: run, Round: rng.IntN(2), Actor: fmt.Sprint(hlc)})
+	case 4:
+		c.add(hlc, term, event.KindFlowRetried, event.WorkflowRetried{Run: run, Round: rng.IntN(3), Actor: fmt.Sprint(hlc)})
+	case 5:
+		c.add(hlc, term, event.KindFlowDone, event.WorkflowDone{Run: run, Round: rng.IntN(2), State: flow.Failed, Reason: fmt.Sprint(hlc)})
+	default:
+		if rng.IntN(3) == 0 {
+			c.add(hlc, term, event.KindFlowsForgotten, event.WorkflowsForgotten{Runs: []flow.RunID{run}})
+		}
+	}
+}
+
 func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, id job.ID) {
 	chunk, attempt := rng.IntN(7), 1+rng.IntN(3)
 	worker := []cluster.NodeID{"w1", "w2"}[rng.IntN(2)]
-	switch rng.IntN(26) {
+	switch rng.IntN(29) {
 	case 0, 1, 2:
 		// Mostly the same spec; a split may submit another one under the same name.
 		c.submit(hlc, term, id, testSpec("k", 60+10*uint64(rng.IntN(8)/7), 10))
@@ -222,6 +249,8 @@ func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, i
 		c.add(hlc, 0, event.KindGatewayOpened, event.GatewayOpened{
 			URL: "https://gw", KID: []string{"k1", "k2", "k3", "k4"}[rng.IntN(4)], Key: make([]byte, 32), Store: []string{"memory", "redis", "x"}[rng.IntN(3)], Until: 1 + int64(rng.IntN(4)),
 		})
+	case 26, 27, 28:
+		randomRun(rng, c, hlc, term)
 	case 18:
 		c.add(hlc, 0, event.KindOnionSet, onionOf(byte(rng.IntN(3)), uint64(rng.IntN(4))))
 	case 19:

@@ -3,6 +3,7 @@ package state
 import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/state/flows"
 	"github.com/skein-project/skein/eventlog/state/jobs"
 	"github.com/skein-project/skein/eventlog/state/registry"
 )
@@ -22,6 +23,23 @@ type (
 // Outside returns who is let in from outside. It is not to be changed, and read only
 // while the State is.
 func (s *State) Outside() *registry.Registry { return &s.outside }
+
+// Flows returns the runs of workflows. It is not to be changed, and read only while the
+// State is.
+func (s *State) Flows() *flows.Fold { return s.flows }
+
+// Artefacts are those that open jobs, and runs of workflows that have not ended, need.
+func (s *State) Artefacts() map[cluster.Hash]bool {
+	need := s.flows.Artefacts()
+	for _, j := range s.Jobs() {
+		if !j.State.Final() {
+			for _, h := range j.Spec.Hashes() {
+				need[h] = true
+			}
+		}
+	}
+	return need
+}
 
 // Result returns the result of a job so far: what the event that ends it says.
 // A stale State has none.

@@ -1,0 +1,108 @@
+package event
+
+import (
+	"encoding/json"
+
+	"github.com/skein-project/skein/cluster/flow"
+	"github.com/skein-project/skein/cluster/job"
+)
+
+// The bodies of events about workflows. A round is what a run does between its
+// submission or a retry and its end; the first is 0.
+
+// WorkflowSubmitted makes a run.
+type WorkflowSubmitted struct {
+	Run    flow.RunID      `json:"run"`            // its id
+	Owner  string          `json:"owner"`          // whose it is, "uid:1000"
+	Name   string          `json:"name,omitempty"` // of the workflow, for people
+	Def    json.RawMessage `json:"def"`            // the definition, whole; at most 256 KiB
+	Params json.RawMessage `json:"params"`         // the value of each parameter
+}
+
+// StepsStarted says which jobs were submitted for instances of steps.
+type StepsStarted struct {
+	Run    flow.RunID  `json:"run"`    // its id
+	Starts []StepStart `json:"starts"` // at most 512
+}
+
+// StepStart is one try at an instance of a step.
+type StepStart struct {
+	Step  string `json:"step"`            // its name
+	Index int    `json:"index,omitempty"` // of the instance, from 0
+	Round int    `json:"round,omitempty"` // in which it began
+	Try   int    `json:"try"`             // from 1, over all rounds
+	Job   job.ID `json:"job"`             // that does it
+}
+
+// StepsEnded says how tries at instances of steps ended, and what came of them.
+type StepsEnded struct {
+	Run  flow.RunID `json:"run"`  // its id
+	Ends []StepEnd  `json:"ends"` // at most 512
+}
+
+// StepEnd is the end of one try at an instance of a step.
+type StepEnd struct {
+	Step   string     `json:"step"`             // its name
+	Index  int        `json:"index,omitempty"`  // of the instance, from 0
+	Round  int        `json:"round,omitempty"`  // in which it began
+	Try    int        `json:"try"`              // as in its start
+	State  flow.State `json:"state"`            // completed, partial, failed, timeout or cancelled
+	Reason string     `json:"reason,omitempty"` // of a failure
+	// Final says that another try would fail as this one.
+	Final   bool                       `json:"final,omitempty"`
+	Outputs map[string]json.RawMessage `json:"outputs,omitempty"` // by name; together at most 16 KiB
+}
+
+// WorkflowStopped says that a run is to end.
+type WorkflowStopped struct {
+	Run    flow.RunID `json:"run"`              // its id
+	Round  int        `json:"round,omitempty"`  // that is stopped
+	Actor  string     `json:"actor"`            // who asked, "uid:1000@n1"; "holder": nobody did
+	Reason string     `json:"reason,omitempty"` // in the words of who asked
+	Cause  flow.Cause `json:"cause,omitempty"`  // none: somebody wants it; timeout, failure or teardown
+	// Now ends the teardown as well.
+	Now bool `json:"now,omitempty"`
+}
+
+// WorkflowRetried begins another round of a run that has ended: what is not completed
+// begins again.
+type WorkflowRetried struct {
+	Run   flow.RunID `json:"run"`            // its id
+	Round int        `json:"round"`          // that begins, from 1
+	From  string     `json:"from,omitempty"` // a step that begins again with all that follow it, completed or not
+	Actor string     `json:"actor"`          // who asked, "uid:1000@n1"
+}
+
+// WorkflowDone ends a round of a run.
+type WorkflowDone struct {
+	Run    flow.RunID `json:"run"`              // its id
+	Round  int        `json:"round,omitempty"`  // that ended
+	State  flow.State `json:"state"`            // completed, partial, failed, timeout or cancelled
+	Reason string     `json:"reason,omitempty"` // what failed first
+}
+
+// WorkflowsForgotten ends the memory of runs that ended long ago.
+type WorkflowsForgotten struct {
+	Runs []flow.RunID `json:"runs"` // at most 256
+}
+
+// Weight is an upper bound of the encoded size, in bytes.
+func (b WorkflowSubmitted) Weight() int { return 1024 + len(b.Def) + len(b.Params) }
+
+// Weight is an upper bound of the encoded size, in bytes.
+func (b StepsStarted) Weight() int { return 256 * len(b.Starts) }
+
+// Weight is an upper bound of the encoded size, in bytes.
+func (b StepsEnded) Weight() int {
+	n := 0
+	for _, e := range b.Ends {
+		n += 256 + 6*len(e.Reason)
+		for name, v := range e.Outputs {
+			n += 16 + len(name) + len(v)
+		}
+	}
+	return n
+}
+
+// Weight is an upper bound of the encoded size, in bytes.
+func (b WorkflowsForgotten) Weight() int { return 64 * len(b.Runs) }

@@ -1,0 +1,171 @@
+package flows
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/flow"
+	"github.com/skein-project/skein/cluster/job"
+)
+
+// Run is what the log says of a run. Nothing in it is to be changed.
+type Run struct {
+	event.WorkflowSubmitted
+	Submitted cluster.HLC
+	// Round is the last one; of it are State, Reason and Ended, which say how it ended,
+	// and Stop and Now, which say that it is to end, and its teardown too.
+	Round  int
+	State  flow.State // running or stopping: it has not ended
+	Reason string
+	Ended  cluster.HLC
+	Stop   *event.WorkflowStopped
+	Now    *event.WorkflowStopped
+	// StoppedAt is when Stop was said, RetriedAt when the last round began.
+	StoppedAt, RetriedAt cluster.HLC
+	// From says for each retry with which step it began, which may be none.
+	From []string
+	// Tries are those at instances of steps, by step, index and number. Runs leaves them
+	// out.
+	Tries []Try
+}
+
+// Open reports whether the run has not ended.
+func (r Run) Open() bool { return !r.State.Final() }
+
+// Try is one try at an instance of a step.
+type Try struct {
+	Step              string
+	Index, Round, Try int
+	Job               job.ID         // empty: its end alone is known
+	End               *event.StepEnd // nil: it has not ended
+	Started, Ended    cluster.HLC
+}
+
+// Run returns one run; false: there is none.
+func (f *Fold) Run(id flow.RunID) (Run, bool) {
+	r, ok := f.runs[id]
+	if !ok || r.sub.At.IsZero() {
+		return Run{}, false
+	}
+	out := r.summary()
+	out.Tries = r.tries()
+	return out, true
+}
+
+// Runs returns all runs in the order of their submission, without their tries.
+func (f *Fold) Runs() (out []Run) {
+	all := make([]*run, 0, len(f.runs))
+	for _, r := range f.runs {
+		if !r.sub.At.IsZero() {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b *run) int { return a.sub.At.Compare(b.sub.At) })
+	for _, r := range all {
+		out = append(out, r.summary())
+	}
+	return out
+}
+
+// Forgotten reports whether a run of that name was forgotten not long ago.
+func (f *Fold) Forgotten(id flow.RunID) bool {
+	_, ok := f.graves[id]
+	return ok
+}
+
+// Open returns the runs that have not ended, in the order of their submission.
+func (f *Fold) Open() (out []flow.RunID) {
+	for _, r := range f.Runs() {
+		if r.Open() {
+			out = append(out, r.Run)
+		}
+	}
+	return out
+}
+
+// Artefacts are those that steps of runs need which have not ended.
+func (f *Fold) Artefacts() map[cluster.Hash]bool {
+	need := make(map[cluster.Hash]bool)
+	for _, r := range f.runs {
+		if r.sub.At.IsZero() || !r.summary().Open() {
+			continue
+		}
+		def, err := flow.Decode(r.sub.V.Def)
+		if err != nil {
+			continue // nobody can run it
+		}
+		for _, s := range def.Steps {
+			for _, h := range s.Job.Hashes() {
+				need[h] = true
+			}
+		}
+	}
+	return need
+}
+
+func (r *run) summary() Run {
+	out := Run{WorkflowSubmitted: r.sub.V, Submitted: r.sub.At.HLC, State: flow.Running}
+	for n := 1; ; n++ {
+		retry, ok := r.retries[n]
+		if !ok {
+			break
+		}
+		out.Round, out.RetriedAt = n, retry.At.HLC
+		out.From = append(out.From, retry.V.From)
+	}
+	if s, ok := r.stops[out.Round]; ok {
+		out.State, out.Stop, out.StoppedAt = flow.Stopping, &s.V, s.At.HLC
+	}
+	if s, ok := r.nows[out.Round]; ok {
+		out.Now = &s.V
+	}
+	if d, ok := r.dones[out.Round]; ok {
+		out.State, out.Reason, out.Ended = d.V.State, d.V.Reason, d.At.HLC
+	}
+	return out
+}
+
+// tries reads the starts and ends of a run; its log has them in their order.
+func (r *run) tries() (out []Try) {
+	type name struct {
+		step       string
+		index, try int
+	}
+	at := make(map[name]int)
+	of := func(step string, index, round, try int) *Try {
+		n := name{step, index, try}
+		i, ok := at[n]
+		if !ok {
+			i = len(out)
+			at[n] = i
+			out = append(out, Try{Step: step, Index: index, Round: round, Try: try})
+		}
+		return &out[i]
+	}
+	for _, e := range r.log {
+		if k := kinds[e.kind]; k != event.KindStepsStarted && k != event.KindStepsEnded {
+			continue
+		}
+		body, _ := read(int(e.kind), e.body)
+		switch b := body.(type) {
+		case event.StepsStarted:
+			for _, s := range b.Starts {
+				if t := of(s.Step, s.Index, s.Round, s.Try); t.Job == "" {
+					t.Job, t.Started = s.Job, e.at.HLC
+				}
+			}
+		case event.StepsEnded:
+			for _, s := range b.Ends {
+				if t := of(s.Step, s.Index, s.Round, s.Try); t.End == nil {
+					t.End, t.Ended = &s, e.at.HLC
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Try) int {
+		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Try, b.Try))
+	})
+	return out
+}
