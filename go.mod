@@ -11,6 +11,7 @@ require (
 	github.com/centrifugal/centrifuge-go v0.10.4
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/cretz/bine v0.2.0
+	github.com/expr-lang/expr v1.17.8
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/jackc/pgx/v5 v5.12.0

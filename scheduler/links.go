@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/link"
+	"github.com/skein-project/skein/scheduler/lives"
 	"github.com/skein-project/skein/scheduler/plan/step"
 	"github.com/skein-project/skein/scheduler/seats"
 	"github.com/skein-project/skein/scheduler/stream"
@@ -28,7 +29,7 @@ type links struct {
 
 	byNode map[cluster.NodeID]*host
 	seats  *seats.Seats                      // the outside workers
-	lives  *lives                            // what the log knows of the hosts' workers
+	lives  *lives.Lives                      // what the log knows of the hosts' workers
 	health map[cluster.NodeID]cluster.Health // as the plan knows it
 	nonce  uint64                            // of the latest query of a host's worker
 	walked time.Duration                     // when all workers were looked at
@@ -54,7 +55,7 @@ type host struct {
 func newLinks(o *Options, m *metrics, log zerolog.Logger, term cluster.Term, events chan<- link.Event) *links {
 	return &links{
 		o: o, m: m, log: log, term: term, events: events, seats: seats.New(enrolled(o.Log)),
-		byNode: make(map[cluster.NodeID]*host), lives: newLives(o.LogStarts), health: make(map[cluster.NodeID]cluster.Health),
+		byNode: make(map[cluster.NodeID]*host), lives: lives.New(o.LogStarts), health: make(map[cluster.NodeID]cluster.Health),
 	}
 }
 

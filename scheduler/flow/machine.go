@@ -1,0 +1,609 @@
+package flow
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/flow"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/state/flows"
+)
+
+const (
+	// burst is how many tries one event begins; the others follow with the next tick.
+	burst = 256
+	// usualParallel is how many instances of a step run at once that does not say it.
+	usualParallel = 512
+	never         = time.Duration(math.MaxInt64)
+)
+
+// Machine decides about one run. See Step.
+type Machine struct {
+	g     *Graph
+	run   flows.Run // without its tries
+	steps []step
+	open  int // steps that have not ended
+	plain int // of these, those that are no teardown
+
+	ending  ending
+	over    bool
+	failure string // the first
+	all     int    // instances
+	clock   clock
+	turn    turn
+}
+
+// ending is what is known of the end of a run.
+type ending struct {
+	stopping bool
+	cause    flow.Cause
+	now      bool // its teardown is to end as well
+}
+
+// clock is when something is due by itself.
+type clock struct {
+	deadline time.Duration // when the run is stopped
+	cleaned  time.Duration // when its teardown has to be over; never: it has not begun
+}
+
+// turn is what one event leads to.
+type turn struct {
+	now     time.Duration
+	out     []Action
+	settled []int // steps that ended, whose followers were not looked at
+	budget  int
+}
+
+// step is how a step is getting on.
+type step struct {
+	state   flow.State
+	reason  string
+	items   []any // nil: there is one instance, without an item
+	inst    []instance
+	queue   []int         // instances that may begin
+	later   []int         // those that wait for their time
+	soonest time.Duration // of later
+	running int
+	left    int                // instances that have not ended
+	ended   map[flow.State]int // the others
+	values  map[string]any     // of its outputs, once it has ended
+	prior   map[int]*prior
+	begun   bool // by the log, in this round
+}
+
+// prior is what the log says of an instance.
+type prior struct {
+	try     int // the last one, of all rounds
+	fails   int // of this round
+	good    *flows.Try
+	running *flows.Try
+	bad     *flows.Try    // the last of this round, if it ended as a failure
+	endedAt time.Duration // of bad
+}
+
+// instance is how an instance is getting on.
+type instance struct {
+	state   flow.State // Blocked: not looked at; Ready, Running, or how it ended
+	try     int        // the last one
+	fails   int
+	job     job.ID // of that try, once it was asked for
+	ready   time.Duration
+	reason  string
+	outputs map[string]json.RawMessage
+}
+
+// New makes the Machine of a run. wall is the time of the log's clocks at now.
+func New(g *Graph, run flows.Run, now time.Duration, wall time.Time) *Machine {
+	m := &Machine{g: g, run: run, open: len(g.nodes), steps: make([]step, len(g.nodes)), clock: clock{never, never}}
+	m.run.Tries = nil
+	since := func(at cluster.HLC) time.Duration { return now - max(0, wall.Sub(at.Time())) }
+	began := max(run.Submitted, run.RetriedAt)
+	if s := g.Def.TimeoutSeconds; s > 0 {
+		m.clock.deadline = since(began) + seconds(s)
+	}
+	for i := range m.steps {
+		m.steps[i] = step{state: flow.Blocked, soonest: never, ended: make(map[flow.State]int), prior: make(map[int]*prior)}
+		if g.nodes[i].Role != flow.RoleTeardown {
+			m.plain++
+		}
+	}
+	for k := range run.Tries {
+		m.recall(&run.Tries[k], since)
+	}
+	if run.Stop != nil {
+		m.ending = ending{stopping: true, cause: run.Stop.Cause, now: run.Now != nil}
+		if run.Stop.Cause == flow.StopFailure {
+			m.failure = run.Stop.Reason
+		}
+		m.clock.cleaned = since(run.StoppedAt) + m.g.teardownTime()
+	}
+	return m
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func (g *Graph) teardownTime() time.Duration {
+	if s := g.Def.TeardownSeconds; s > 0 {
+		return seconds(s)
+	}
+	return flow.DefaultTeardown * time.Second
+}
+
+// recall takes in what the log says of a try; those of an instance come in order.
+func (m *Machine) recall(t *flows.Try, since func(cluster.HLC) time.Duration) {
+	i, ok := m.g.byName[t.Step]
+	if !ok {
+		return // no definition of ours
+	}
+	p := m.steps[i].prior[t.Index]
+	if p == nil {
+		p = &prior{}
+		m.steps[i].prior[t.Index] = p
+	}
+	p.try = max(p.try, t.Try)
+	m.steps[i].begun = m.steps[i].begun || t.Round == m.run.Round
+	switch {
+	case t.End != nil && m.g.nodes[i].good(t.End.State):
+		if m.counts(i, t.Round) {
+			p.good = t
+		}
+	case t.Round != m.run.Round:
+	case t.End == nil:
+		p.running, p.bad = t, nil
+	default:
+		p.running, p.bad, p.endedAt = nil, t, since(t.Ended)
+		p.fails++
+		if m.failure == "" && (t.End.Final || p.fails > m.g.nodes[i].Retry.Times) && m.g.nodes[i].failureOf() != flow.FailureIgnore {
+			m.failure = m.because(i, t.End.State, t.End.Reason)
+		}
+	}
+}
+
+// counts reports whether what a step completed in a round was not begun again since.
+func (m *Machine) counts(i, round int) bool {
+	for r, from := range m.run.From {
+		if r+1 <= round || from == "" {
+			continue
+		}
+		if at, ok := m.g.byName[from]; ok && (at == i || m.g.nodes[i].above[at]) {
+			return false
+		}
+	}
+	return true
+}
+
+// good reports whether an instance that ended so is no failure.
+func (n *node) good(s flow.State) bool {
+	return s == flow.Completed || s == flow.Partial && n.AcceptPartial
+}
+
+// Over reports whether the run has ended.
+func (m *Machine) Over() bool { return m.over }
+
+// Owner is whose the run is.
+func (m *Machine) Owner() string { return m.run.Owner }
+
+// Next is when something is due by itself, if there is anything.
+func (m *Machine) Next(now time.Duration) (at time.Duration, ok bool) {
+	if m.over {
+		return 0, false
+	}
+	at = never
+	if !m.ending.now {
+		at = m.clock.cleaned
+	}
+	if !m.ending.stopping {
+		at = min(at, m.clock.deadline)
+	}
+	for i := range m.steps {
+		if s := &m.steps[i]; len(s.queue) > 0 && s.running < m.g.nodes[i].parallel() {
+			at = min(at, now)
+		} else if len(s.later) > 0 {
+			at = min(at, s.soonest)
+		}
+	}
+	return at, at != never
+}
+
+// Step takes in one event and says what follows from it. What has no meaning any more
+// changes nothing.
+func (m *Machine) Step(e Event, now time.Duration) []Action {
+	if m.over {
+		return nil
+	}
+	m.turn = turn{now: now, budget: burst}
+	switch e := e.(type) {
+	case Begin:
+		for _, i := range m.g.order {
+			m.consider(i)
+		}
+	case Tick:
+		m.expire()
+	case JobEnded:
+		m.jobEnded(e)
+	case Assembled:
+		if i, in := m.find(e.Name); in != nil && in.job == "" {
+			m.start(i, e.Index, e.Config)
+		}
+	case Refused:
+		if i, in := m.find(e.Name); in != nil {
+			m.putOff(i, e.Index, e.After)
+		}
+	case Rejected:
+		if i, in := m.find(e.Name); in != nil {
+			m.end(i, e.Index, End{State: flow.Failed, Reason: e.Reason, Final: true})
+		}
+	case Stopped:
+		m.stop(flow.StopAsked, e.Reason, e.Now, false)
+	}
+	m.settle()
+	out := m.turn.out
+	m.turn = turn{}
+	return out
+}
+
+// putOff has a try begin later that was asked for.
+func (m *Machine) putOff(i, k int, after time.Duration) {
+	in := &m.steps[i].inst[k]
+	m.steps[i].running--
+	if m.halted(i) {
+		m.close(i, k, flow.Cancelled)
+		return
+	}
+	in.state, in.job, in.ready = flow.Ready, "", m.turn.now+after
+	in.try--
+	m.wait(i, k)
+}
+
+// find returns the instance that runs under a name.
+func (m *Machine) find(n Name) (i int, in *instance) {
+	i, ok := m.g.byName[n.Step]
+	if !ok || n.Index < 0 || n.Index >= len(m.steps[i].inst) {
+		return 0, nil
+	}
+	in = &m.steps[i].inst[n.Index]
+	if in.state != flow.Running || in.try != n.Try {
+		return 0, nil
+	}
+	return i, in
+}
+
+func (m *Machine) do(a Action) { m.turn.out = append(m.turn.out, a) }
+
+// expire does what time asks for.
+func (m *Machine) expire() {
+	now := m.turn.now
+	if !m.ending.stopping && now >= m.clock.deadline {
+		m.stop(flow.StopTimeout, "its timeout_seconds are over", false, true)
+	}
+	if now >= m.clock.cleaned && !m.ending.now {
+		m.stop(flow.StopTeardown, "its teardown_seconds are over", true, true)
+	}
+	for _, i := range m.g.order {
+		s := &m.steps[i]
+		if len(s.later) > 0 && s.soonest <= now {
+			m.wake(i)
+		}
+		m.pump(i)
+	}
+}
+
+// wake lets the instances begin whose time has come.
+func (m *Machine) wake(i int) {
+	s := &m.steps[i]
+	s.soonest = never
+	s.later = slices.DeleteFunc(s.later, func(k int) bool {
+		in := &s.inst[k]
+		if in.state != flow.Ready {
+			return true
+		}
+		if in.ready <= m.turn.now {
+			s.queue = append(s.queue, k)
+			return true
+		}
+		s.soonest = min(s.soonest, in.ready)
+		return false
+	})
+}
+
+// wait puts an instance where it begins at its time.
+func (m *Machine) wait(i, k int) {
+	s := &m.steps[i]
+	s.later = append(s.later, k)
+	s.soonest = min(s.soonest, s.inst[k].ready)
+}
+
+func (n *node) parallel() int {
+	if n.MaxParallel > 0 {
+		return n.MaxParallel
+	}
+	return usualParallel
+}
+
+// pump begins what may begin of a step.
+func (m *Machine) pump(i int) {
+	s := &m.steps[i]
+	for len(s.queue) > 0 && s.running < m.g.nodes[i].parallel() && m.turn.budget > 0 && !s.state.Final() {
+		k := s.queue[0]
+		s.queue = s.queue[1:]
+		if s.inst[k].state != flow.Ready {
+			continue
+		}
+		m.turn.budget--
+		m.begin(i, k)
+	}
+}
+
+// begin begins the next try at an instance.
+func (m *Machine) begin(i, k int) {
+	s, n := &m.steps[i], &m.g.nodes[i]
+	in := &s.inst[k]
+	in.state, in.try, in.job, in.reason = flow.Running, in.try+1, "", ""
+	s.state = flow.Running
+	s.running++
+	if len(n.inputs) == 0 {
+		m.start(i, k, n.Job.Config)
+		return
+	}
+	doc, err := m.document(i, k)
+	if err != nil {
+		m.end(i, k, End{State: flow.Failed, Reason: err.Error(), Final: true})
+		return
+	}
+	m.do(Assemble{Name: m.name(i, k), Doc: doc})
+}
+
+func (m *Machine) name(i, k int) Name {
+	return Name{Step: m.g.nodes[i].Name, Index: k, Try: m.steps[i].inst[k].try}
+}
+
+func (m *Machine) start(i, k int, config cluster.Hash) {
+	n, in := &m.g.nodes[i], &m.steps[i].inst[k]
+	spec := n.Job.WithDefaults()
+	spec.Config = config
+	spec.Key = flow.JobKey(m.run.Run, n.Name, k, in.try)
+	if spec.Name == "" {
+		spec.Name = n.Name
+	}
+	in.job = job.NewID(m.run.Owner, spec.Key)
+	m.do(Start{Name: m.name(i, k), Round: m.run.Round, Spec: spec})
+}
+
+// jobEnded takes in how the job of a try ended.
+func (m *Machine) jobEnded(e JobEnded) {
+	i, in := m.find(e.Name)
+	if in == nil || in.job == "" {
+		return
+	}
+	end := End{State: flow.OfJob(e.State), Reason: e.Reason}
+	if m.g.nodes[i].good(end.State) {
+		outputs, err := m.g.nodes[i].outputsOf(e.Result)
+		if err != nil {
+			end = End{State: flow.Failed, Reason: err.Error(), Final: true}
+		}
+		end.Outputs = outputs
+	}
+	m.end(i, e.Index, end)
+}
+
+// end ends the running try at an instance, which is tried again if it may be.
+func (m *Machine) end(i, k int, e End) {
+	s, n := &m.steps[i], &m.g.nodes[i]
+	in := &s.inst[k]
+	e.Name, e.Round, e.Reason = m.name(i, k), m.run.Round, clip(e.Reason)
+	m.do(e)
+	s.running--
+	in.reason = e.Reason
+	good := n.good(e.State)
+	if !good {
+		in.fails++
+	}
+	if !good && m.again(i, in.fails, e.State, e.Final) {
+		in.state, in.ready = flow.Ready, m.turn.now+seconds(n.Retry.BackoffSeconds)
+		m.wait(i, k)
+		if in.ready <= m.turn.now {
+			m.wake(i)
+		}
+	} else {
+		in.outputs = e.Outputs
+		m.close(i, k, e.State)
+	}
+	m.pump(i)
+}
+
+// again reports whether an instance that failed so often is tried again.
+func (m *Machine) again(i, fails int, s flow.State, final bool) bool {
+	n := &m.g.nodes[i]
+	switch {
+	case final, fails > n.Retry.Times, m.halted(i):
+		return false
+	case len(n.Retry.On) > 0:
+		return slices.Contains(n.Retry.On, string(s))
+	}
+	return slices.Contains(retryable, s)
+}
+
+// halted reports whether nothing of a step is to begin any more.
+func (m *Machine) halted(i int) bool {
+	return m.ending.stopping && (m.ending.now || m.g.nodes[i].Role != flow.RoleTeardown)
+}
+
+// close ends an instance for this round.
+func (m *Machine) close(i, k int, state flow.State) {
+	s := &m.steps[i]
+	s.inst[k].state = state
+	s.ended[state]++
+	if s.left--; s.left == 0 {
+		m.finishStep(i)
+	}
+}
+
+// worst are the ends of instances, the worst first.
+var worst = []flow.State{flow.Failed, flow.TimedOut, flow.Cancelled, flow.Partial}
+
+// finishStep ends a step all of whose instances have ended.
+func (m *Machine) finishStep(i int) {
+	s := &m.steps[i]
+	for _, state := range worst {
+		if s.ended[state] == 0 {
+			continue
+		}
+		reason := ""
+		if !m.g.nodes[i].good(state) {
+			k := slices.IndexFunc(s.inst, func(in instance) bool { return in.state == state })
+			reason = s.inst[k].reason
+		}
+		m.closeStep(i, state, reason)
+		return
+	}
+	m.closeStep(i, flow.Completed, "")
+}
+
+// closeStep ends a step.
+func (m *Machine) closeStep(i int, state flow.State, reason string) {
+	s, n := &m.steps[i], &m.g.nodes[i]
+	s.state, s.reason = state, reason
+	s.queue, s.later, s.prior = nil, nil, nil
+	m.open--
+	if n.Role != flow.RoleTeardown {
+		m.plain--
+	}
+	m.turn.settled = append(m.turn.settled, i)
+	if !m.failed(i) || m.ending.stopping {
+		return
+	}
+	if m.failure == "" && n.failureOf() != flow.FailureIgnore {
+		m.failure = m.because(i, state, reason)
+	}
+	if n.failureOf() == flow.FailureStop {
+		m.stop(flow.StopFailure, m.because(i, state, reason), false, true)
+	}
+}
+
+func (m *Machine) because(i int, state flow.State, reason string) string {
+	out := "step " + m.g.nodes[i].Name + ": " + string(state)
+	if reason != "" {
+		out += ": " + reason
+	}
+	return clip(out)
+}
+
+// failed reports whether a step has ended as a failure.
+func (m *Machine) failed(i int) bool {
+	s := m.steps[i].state
+	return s.Ended() && !m.g.nodes[i].good(s)
+}
+
+// settle looks at all that waits for steps that have ended, until none is left, and ends
+// the run behind the last one.
+func (m *Machine) settle() {
+	for len(m.turn.settled) > 0 {
+		i := m.turn.settled[0]
+		m.turn.settled = m.turn.settled[1:]
+		for _, next := range m.g.nodes[i].next {
+			m.consider(next)
+		}
+	}
+	if m.plain == 0 && m.open > 0 && m.clock.cleaned == never {
+		m.clock.cleaned = m.turn.now + m.g.teardownTime()
+	}
+	if m.open == 0 && !m.over {
+		m.over = true
+		state, reason := m.result()
+		m.do(Finish{Round: m.run.Round, State: state, Reason: reason})
+	}
+}
+
+// result is how the run ends.
+func (m *Machine) result() (flow.State, string) {
+	state, why := flow.Completed, ""
+	if m.run.Stop != nil {
+		why = m.run.Stop.Reason
+	}
+	for i := range m.steps {
+		switch {
+		case !m.failed(i):
+		case m.g.nodes[i].failureOf() == flow.FailureIgnore:
+			if state == flow.Completed {
+				state = flow.Partial
+			}
+		default:
+			state = flow.Failed
+		}
+	}
+	switch {
+	case !m.ending.stopping:
+	case m.ending.cause == flow.StopAsked:
+		return flow.Cancelled, why
+	case m.ending.cause == flow.StopTimeout:
+		return flow.TimedOut, why
+	case m.ending.cause == flow.StopFailure:
+		state = flow.Failed
+	}
+	if state == flow.Failed {
+		return state, cmp.Or(m.failure, why)
+	}
+	return state, ""
+}
+
+// stop begins to end the run, or with now its teardown; own says that this is the
+// Machine's own decision.
+func (m *Machine) stop(cause flow.Cause, reason string, now, own bool) {
+	if m.ending.stopping && (m.ending.now || !now) {
+		return
+	}
+	if own {
+		m.do(Stop{Round: m.run.Round, Cause: cause, Reason: reason, Now: now})
+	}
+	if !m.ending.stopping {
+		m.ending.stopping, m.ending.cause = true, cause
+		m.run.Stop = &event.WorkflowStopped{Reason: reason, Cause: cause}
+		m.clock.cleaned = m.turn.now + m.g.teardownTime()
+	}
+	m.ending.now = m.ending.now || now
+	m.halt()
+}
+
+// wasStopped is why a step was not to begin any more.
+const wasStopped = "the run was stopped"
+
+// halt ends what has not begun of a run that is to end, and stops what runs.
+func (m *Machine) halt() {
+	for i := range m.steps {
+		s := &m.steps[i]
+		if !m.halted(i) || s.state.Final() {
+			continue
+		}
+		switch {
+		case s.inst != nil:
+			m.haltStep(i)
+		case !s.begun: // else its instances come back first: see consider
+			m.closeStep(i, flow.Cancelled, wasStopped)
+		}
+	}
+}
+
+func (m *Machine) haltStep(i int) {
+	s := &m.steps[i]
+	for k := range s.inst {
+		in := &s.inst[k]
+		switch {
+		case s.state.Final():
+			return
+		case in.state == flow.Running && in.job != "":
+			m.do(StopJob{Name: m.name(i, k), Job: in.job})
+		case in.state == flow.Running:
+			s.running--
+			m.close(i, k, flow.Cancelled)
+		case in.state == flow.Ready:
+			m.close(i, k, flow.Cancelled)
+		}
+	}
+}
+
+func clip(s string) string { return s[:min(len(s), cluster.MaxReason)] }

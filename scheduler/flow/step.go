@@ -1,0 +1,143 @@
+package flow
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/flow"
+	"github.com/skein-project/skein/cluster/job"
+)
+
+// Event is what a Machine is told.
+type Event interface {
+	isEvent()
+	fmt.Stringer
+}
+
+// Events.
+type (
+	// Begin is the first: go on from what the log says.
+	Begin struct{}
+	// Tick says that time goes by.
+	Tick struct{}
+	// JobEnded says how the job of a try ended.
+	JobEnded struct {
+		Name
+		State  job.State
+		Reason string
+		Result *job.Result // nil: it has none
+	}
+	// Assembled says that the config document of a try is where its job needs it.
+	Assembled struct {
+		Name
+		Config cluster.Hash
+	}
+	// Refused says that what was asked for a try cannot be done for some time.
+	Refused struct {
+		Name
+		After time.Duration
+	}
+	// Rejected says that what was asked for a try can never be done.
+	Rejected struct {
+		Name
+		Reason string
+	}
+	// Stopped says that somebody wants the run to end, with Now its teardown as well.
+	Stopped struct {
+		Now    bool
+		Reason string
+	}
+)
+
+// Name names a try at an instance of a step.
+type Name struct {
+	Step  string
+	Index int
+	Try   int
+}
+
+// String returns "step[index]#try".
+func (n Name) String() string { return fmt.Sprintf("%s[%d]#%d", n.Step, n.Index, n.Try) }
+
+// Action is what a Machine asks for.
+type Action interface {
+	isAction()
+	fmt.Stringer
+}
+
+// Actions.
+type (
+	// Assemble wants a config document stored, which Assembled or Refused answers.
+	Assemble struct {
+		Name
+		Doc []byte
+	}
+	// Start wants a job submitted, and then logged as started. Refused or Rejected
+	// answers if it is not.
+	Start struct {
+		Name
+		Round int
+		Spec  job.Spec
+	}
+	// StopJob wants a job of the run stopped.
+	StopJob struct {
+		Name
+		Job job.ID
+	}
+	// End is how a try ended, to be logged.
+	End struct {
+		Name
+		Round   int
+		State   flow.State
+		Reason  string
+		Final   bool // another try would fail as well
+		Outputs map[string]json.RawMessage
+	}
+	// Stop begins to end the run, to be logged.
+	Stop struct {
+		Round  int
+		Cause  flow.Cause
+		Reason string
+		Now    bool
+	}
+	// Finish ends the run, to be logged.
+	Finish struct {
+		Round  int
+		State  flow.State
+		Reason string
+	}
+)
+
+func (Begin) isEvent()     {}
+func (Tick) isEvent()      {}
+func (JobEnded) isEvent()  {}
+func (Assembled) isEvent() {}
+func (Refused) isEvent()   {}
+func (Rejected) isEvent()  {}
+func (Stopped) isEvent()   {}
+
+func (Assemble) isAction() {}
+func (Start) isAction()    {}
+func (StopJob) isAction()  {}
+func (End) isAction()      {}
+func (Stop) isAction()     {}
+func (Finish) isAction()   {}
+
+// String names an event, as the next ones do.
+func (Begin) String() string       { return "begin" }
+func (Tick) String() string        { return "tick" }
+func (e JobEnded) String() string  { return fmt.Sprintf("job of %s ended %s", e.Name, e.State) }
+func (e Assembled) String() string { return fmt.Sprintf("%s assembled", e.Name) }
+func (e Refused) String() string   { return fmt.Sprintf("%s refused for %s", e.Name, e.After) }
+func (e Rejected) String() string  { return fmt.Sprintf("%s rejected: %s", e.Name, e.Reason) }
+func (e Stopped) String() string   { return fmt.Sprintf("stopped, now %t", e.Now) }
+
+// String names an action, as the next ones do.
+func (a Assemble) String() string { return fmt.Sprintf("assemble %s", a.Name) }
+func (a Start) String() string    { return fmt.Sprintf("start %s", a.Name) }
+func (a StopJob) String() string  { return fmt.Sprintf("stop job of %s", a.Name) }
+func (a End) String() string      { return fmt.Sprintf("end %s %s", a.Name, a.State) }
+func (a Stop) String() string     { return fmt.Sprintf("stop %s", a.Cause) }
+func (a Finish) String() string   { return fmt.Sprintf("finish %s", a.State) }
