@@ -22,7 +22,7 @@ help: ## show this help
 build: examples ## make bin/skein (static) and the example jobs in bin/examples
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/skein ./cmd/skein
 
-examples: bin/examples/pi.wasm bin/examples/options.wasm ## compile the example jobs to WASM
+examples: bin/examples/pi.wasm bin/examples/options.wasm bin/examples/sweep.wasm ## compile the example jobs to WASM
 
 bin/examples/%.wasm: FORCE
 	GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -ldflags '-s -w' -o $@ ./examples/$*

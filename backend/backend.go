@@ -17,9 +17,11 @@ import (
 	"github.com/skein-project/skein/backend/past"
 	"github.com/skein-project/skein/backend/proof"
 	"github.com/skein-project/skein/backend/published"
+	"github.com/skein-project/skein/backend/spread"
 	"github.com/skein-project/skein/backend/stops"
 	"github.com/skein-project/skein/backend/trial"
 	"github.com/skein-project/skein/backend/waits"
+	"github.com/skein-project/skein/backend/workflows"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/config"
@@ -65,6 +67,7 @@ type Scheduler interface {
 	jobScheduler
 	setter
 	workerLister
+	workflows.Scheduler
 }
 
 // Options are what a Backend is made of. All must be set unless it says otherwise.
@@ -149,7 +152,7 @@ func New(o Options) *Backend {
 			self: self, timing: o.Timing, now: o.Now, view: view, log: o.Log, past: past.New(self, o.Log, o.Log.Rewind().At), coord: o.Coord, record: o.Recorder, remote: o.Forward,
 		},
 		jobs: &jobs{
-			self: self, view: view, log: o.Log, artefacts: o.Artefacts, trial: trial.New(o.Compiler, o.Logger), sched: o.Scheduler, remote: o.Forward,
+			self: self, view: view, log: o.Log, artefacts: o.Artefacts, spread: spread.New(self, view, o.Artefacts), trial: trial.New(o.Compiler, o.Logger), sched: o.Scheduler, remote: o.Forward,
 		},
 		groups: &groups{self: self, log: o.Log, sched: o.Scheduler, remote: o.Forward},
 		users: &users{self: self, view: view, log: o.Log, sched: o.Scheduler, roster: o.Roster, remote: o.Forward, Desk: outside.New(outside.Options{
@@ -177,6 +180,10 @@ func New(o Options) *Backend {
 	b.watches = jobwatch.New(jobwatch.Options{
 		Job: b.jobHere, Changed: o.Log.Changed, Router: o.Forward, Logger: o.Logger,
 		Elsewhere: func() bool { holder := view().Lease.Holder; return holder != "" && holder != self },
+	})
+	b.jobs.Runs = workflows.New(workflows.Options{
+		Self: self, Log: o.Log, Scheduler: o.Scheduler, Remote: o.Forward, Check: b.jobs.checkModule, Spread: b.jobs.spread.To,
+		AwaitHolder: b.jobs.awaitHolder, Aware: func(kind event.Kind) error { return aware(view(), kind) },
 	})
 	proofs := proof.New(proof.Options{
 		Cluster: o.Identity.Cluster, RootKey: o.Identity.RootPub, Head: o.Log.Head, Group: proof.Of(o.Log), Records: o.Coord.Records, Checked: b.checks.ended,
@@ -215,6 +222,7 @@ func New(o Options) *Backend {
 // Handle registers what this host carries out for others.
 func (b *Backend) Handle(r *forward.Router) {
 	b.users.Desk.Handle(r)
+	b.jobs.Runs.Handle(r)
 	forward.Handle(r, forward.Carry, b.carried)
 	forward.Handle(r, forward.CheckLog, b.checkLogFor)
 	forward.Handle(r, forward.Debug, b.hostStatus.Hosts.Serve)

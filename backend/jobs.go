@@ -9,8 +9,10 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/convert"
 	"github.com/skein-project/skein/backend/rates"
+	"github.com/skein-project/skein/backend/spread"
 	"github.com/skein-project/skein/backend/trial"
 	"github.com/skein-project/skein/backend/waits"
+	"github.com/skein-project/skein/backend/workflows"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/coord"
@@ -49,10 +51,12 @@ type Artefacts interface {
 // jobs submits, shows and stops jobs.
 type jobs struct {
 	*waits.Waits
+	*workflows.Runs
 	self      cluster.NodeID
 	view      func() *coord.View
 	log       fold
 	artefacts Artefacts
+	spread    *spread.Spreader
 	trial     *trial.Trial
 	sched     jobScheduler
 	remote    *forward.Router

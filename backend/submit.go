@@ -3,11 +3,9 @@ package backend
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/coord"
@@ -22,7 +20,6 @@ import (
 const (
 	awaitHolderTime = 10 * time.Second
 	awaitJobTime    = 5 * time.Second
-	spreadTime      = 15 * time.Second
 	// holderPause is the time between two looks for a holder.
 	holderPause = 100 * time.Millisecond
 )
@@ -42,8 +39,10 @@ func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) 
 	if err := b.awaitHolder(ctx); err != nil {
 		return api.SubmitResponse{}, err
 	}
-	if err := b.spread(ctx, req); err != nil {
-		return api.SubmitResponse{}, err
+	if req.Wait != api.WaitLocal { // which needs to be on the holder's disk only
+		if err := b.spread.To(ctx, req.Spec.Hashes()); err != nil {
+			return api.SubmitResponse{}, err
+		}
 	}
 	out, err := forward.AskHolder(ctx, b.remote, forward.Submit, actor, req)
 	if err != nil {
@@ -134,58 +133,6 @@ func (b *jobs) awaitJob(ctx context.Context, id job.ID) {
 		case <-changed:
 		}
 	}
-}
-
-// spread copies a job's artefacts to other voters until a majority has them, or in
-// available mode all that are up; the others fetch what they need. A job that needs
-// to be on the holder's disk only waits for nobody.
-func (b *jobs) spread(ctx context.Context, req api.SubmitRequest) error {
-	if req.Wait == api.WaitLocal {
-		return nil
-	}
-	view := b.view()
-	cfg := view.Lease.Config
-	voters, need := cfg.Voters, cfg.Majority()
-	if cfg.Mode == cluster.ModeAvailable {
-		voters = view.NotDown(voters)
-		need = len(voters)
-	}
-	ctx, cancel := context.WithTimeout(ctx, spreadTime)
-	defer cancel()
-	for _, h := range req.Spec.Hashes() {
-		have := b.spreadOne(ctx, voters, need, h)
-		if cfg.Mode == cluster.ModeQuorum && have < need {
-			return api.Errorf(api.CodeNotStable, "artefact %s is on %d of %d voters, want %d", h, have, len(voters), need).
-				WithHint("retry with the same key, or submit with --wait=local")
-		}
-	}
-	return nil
-}
-
-// spreadOne asks all other voters at once and returns how many have h as soon
-// as need of them do.
-func (b *jobs) spreadOne(ctx context.Context, voters []cluster.NodeID, need int, h cluster.Hash) int {
-	ctx, cancel := context.WithCancel(ctx)
-	answers := make(chan int, len(voters)) // one slot each: never full
-	var asking sync.WaitGroup
-	defer asking.Wait()
-	defer cancel()
-	have := 0
-	for _, v := range voters {
-		if v == b.self {
-			have++
-			answers <- 0
-			continue
-		}
-		asking.Go(func() { answers <- len(b.artefacts.Spread(ctx, h, []cluster.NodeID{v})) })
-	}
-	for range voters {
-		if have >= need {
-			break
-		}
-		have += <-answers
-	}
-	return have
 }
 
 // submitHere gives a job to this host's scheduler; this host is the holder.

@@ -27,6 +27,7 @@ func (p *peers) dialer(proto string) func(context.Context, cluster.NodeID) (net.
 	return func(ctx context.Context, to cluster.NodeID) (net.Conn, error) { return p.svc.Dial(ctx, to, proto) }
 }
 
+func (p *peers) view() *coord.View          { return p.svc.View() }
 func (p *peers) mayAct(t cluster.Term) bool { return p.svc.MayAct(t) }
 func (p *peers) promised() cluster.Term     { return p.svc.PromisedTerm() }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skein-project/skein/backend/spread"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/config"
@@ -94,7 +95,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 	}
 	w.sched, err = scheduler.New(scheduler.Options{
 		Self: id.Node, Log: h, MayAct: p.mayAct, Dial: p.dialer(scheduler.Proto), DialCrew: w.redis.Dialer(id.Node, p.dialer(scheduler.CrewProto)), Now: sysclock.Boot,
-		Unaware: p.unaware, Plan: planConfig(g.cfg.Jobs), LogStarts: g.cfg.Jobs.LogStarts, Trial: w.wasm.Trial, MayForget: w.database.MayForget, Logger: g.log, Registerer: g.reg,
+		Unaware: p.unaware, Plan: planConfig(g.cfg.Jobs), LogStarts: g.cfg.Jobs.LogStarts, Trial: w.wasm.Trial, Keep: spread.New(id.Node, p.view, w.artefacts).Keep, MayForget: w.database.MayForget, Logger: g.log, Registerer: g.reg,
 	})
 	return w, err
 }
@@ -121,20 +122,11 @@ func planConfig(c config.Jobs) plan.Config {
 	}
 }
 
-// tend keeps the artefacts that open jobs need, so that a job survives the loss of the
-// hosts to which its module was uploaded. It ends with ctx.
+// tend keeps the artefacts that open jobs and workflows need, so that they survive the
+// loss of the hosts to which a module was uploaded. It ends with ctx.
 func (w *work) tend(ctx context.Context) error {
-	return w.artefacts.Tend(ctx, func() map[cluster.Hash]bool {
-		keep := map[cluster.Hash]bool{}
-		w.history.View(func(s *state.State) {
-			for _, j := range s.Jobs() {
-				if !j.State.Final() {
-					for _, h := range j.Spec.Hashes() {
-						keep[h] = true
-					}
-				}
-			}
-		})
-		return keep
+	return w.artefacts.Tend(ctx, func() (need map[cluster.Hash]bool) {
+		w.history.View(func(s *state.State) { need = s.Artefacts() })
+		return need
 	})
 }

@@ -88,6 +88,7 @@ func Operations() []Info {
 		Access.info(), Carry.info(), CheckLog.info(), Conflict.info(), Debug.info(), Depart.info(), Drain.info(), Enrol.info(), Explain.info(), FollowJob.info(), Group.info(), HostOwner.info(), Links.info(),
 		OnionDrain.info(), OnionGrant.info(), OnionPublish.info(), Own.info(), Position.info(), Release.info(), Remove.info(), Renew.info(), RevokeAccess.info(), RevokeWorker.info(), ShowVoters.info(),
 		Snapshot.info(), StepDown.info(), Stop.info(), Submit.info(), User.info(), Voters.info(), Waiting.info(), WorkerGroups.info(), Workers.info(),
+		RetryWorkflow.info(), RunWorkflow.info(), StopWorkflow.info(),
 	}
 	slices.SortFunc(list, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return list

@@ -30,6 +30,18 @@ func Sentence(writer cluster.NodeID, kind event.Kind, body json.RawMessage) stri
 	return Plain(text)
 }
 
+// instance names a try at an instance of a step.
+func instance(step string, index, try int) string {
+	out := step
+	if index > 0 {
+		out += fmt.Sprintf("[%d]", index)
+	}
+	if try > 1 {
+		out += fmt.Sprintf(" (try %d)", try)
+	}
+	return out
+}
+
 // Plain replaces what a terminal might obey, and the ends of lines.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
@@ -250,6 +262,43 @@ var sentences = map[event.Kind]sayer{
 	}),
 	event.KindJobsForgotten: of(func(_ cluster.NodeID, b event.JobsForgotten) string {
 		return fmt.Sprintf("%s forgotten: %s", count(len(b.Jobs), "job"), list(b.Jobs))
+	}),
+	event.KindFlowSubmitted: of(func(_ cluster.NodeID, b event.WorkflowSubmitted) string {
+		return fmt.Sprintf("%s submitted run %s of workflow %s", b.Owner, ShortRun(b.Run), OrDash(b.Name))
+	}),
+	event.KindStepsStarted: of(func(_ cluster.NodeID, b event.StepsStarted) string {
+		var list []string
+		for _, s := range b.Starts {
+			list = append(list, fmt.Sprintf("%s as job %s", instance(s.Step, s.Index, s.Try), Short(s.Job)))
+		}
+		return fmt.Sprintf("run %s: began %s", ShortRun(b.Run), Joined(list))
+	}),
+	event.KindStepsEnded: of(func(_ cluster.NodeID, b event.StepsEnded) string {
+		var list []string
+		for _, s := range b.Ends {
+			list = append(list, fmt.Sprintf("%s %s%s", instance(s.Step, s.Index, s.Try), s.State, because(s.Reason)))
+		}
+		return fmt.Sprintf("run %s: ended %s", ShortRun(b.Run), Joined(list))
+	}),
+	event.KindFlowStopped: of(func(_ cluster.NodeID, b event.WorkflowStopped) string {
+		return fmt.Sprintf("%s stopped run %s%s", b.Actor, ShortRun(b.Run), because(cmp.Or(b.Reason, string(b.Cause))))
+	}),
+	event.KindFlowRetried: of(func(_ cluster.NodeID, b event.WorkflowRetried) string {
+		from := "what is not completed"
+		if b.From != "" {
+			from = "step " + b.From + " and all behind it"
+		}
+		return fmt.Sprintf("%s began %s of run %s again", b.Actor, from, ShortRun(b.Run))
+	}),
+	event.KindFlowDone: of(func(_ cluster.NodeID, b event.WorkflowDone) string {
+		return fmt.Sprintf("run %s is %s%s", ShortRun(b.Run), b.State, because(b.Reason))
+	}),
+	event.KindFlowsForgotten: of(func(_ cluster.NodeID, b event.WorkflowsForgotten) string {
+		var list []string
+		for _, id := range b.Runs {
+			list = append(list, ShortRun(id))
+		}
+		return "runs forgotten: " + Joined(list)
 	}),
 	event.KindGroupSet: of(func(_ cluster.NodeID, b event.GroupSet) string {
 		if len(b.Members) == 0 {

@@ -10,6 +10,16 @@ import (
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
+// commitAll logs what was decided and carries it out, and then what follows from it for
+// the runs of workflows.
+func commitAll(ctx context.Context, t *term) error {
+	for {
+		if err := t.commit(ctx); err != nil || t.quiet || !t.jobs.flows.Follow() {
+			return err
+		}
+	}
+}
+
 // commit logs what was decided, then carries it out. The lease is checked
 // before the one and before the other.
 func (t *term) commit(ctx context.Context) error {
@@ -95,6 +105,7 @@ func (t *term) act(action step.Action) {
 		t.cancel(a)
 	case step.Finish:
 		t.jobs.end(a.Job)
+		t.jobs.flows.JobEnded(a.Job)
 		t.m.finished.WithLabelValues(string(a.State)).Inc()
 		t.log.Info().Str("job", string(a.Job)).Str("state", string(a.State)).Str("reason", a.Reason).Msg("job ended")
 	case step.Offence:

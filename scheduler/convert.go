@@ -124,6 +124,8 @@ func weight(d event.Draft) int {
 			n += 6*len(m) + 4
 		}
 		return n
+	case interface{ Weight() int }:
+		return frame + b.Weight()
 	case event.JobDone:
 		n := frame + 6*cluster.MaxReason
 		if b.Result != nil {

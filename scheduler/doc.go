@@ -13,16 +13,17 @@
 // carries it out. Beside the plan it has the batch (decided, not carried out), the
 // appender (into the log), settling (what waits for stability), links (streams to
 // hosts, package link, and the workers that they lead to: a host's own, and with package
-// seats those that no host runs), jobs (which there are) and stops (which are to end). None of them
-// refers back to it.
+// seats those that no host runs), jobs (which there are), stops (which are to end) and runs
+// (workflows, whose steps are jobs as all others). None but the last, which submits and
+// stops jobs, refers back to it.
 //
 // Non-goals: who holds the lease (lease), what runs where (scheduler/plan),
 // what the log means (eventlog/state), running anything (worker).
 //
 // Goroutines. Run owns them all and waits for them: the loop, which owns the
 // plan and the links (ends when Run's context ends, the lease is lost or the
-// log refuses an append); one settler, which waits for stability (ends with
-// the loop); per known host one link, and one more to its outside workers if it lets
+// log refuses an append); one settler, which waits for stability, and one assembler of
+// package runs (both end with the loop); per known host one link, and one more to its outside workers if it lets
 // any in (both end with the loop, or when the host is no longer a member).
 //
 // Channels. Requests: capacity 64, when full Submit answers ErrBusy; stops and

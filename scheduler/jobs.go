@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/runs"
 	"github.com/skein-project/skein/scheduler/waits"
 )
 
@@ -30,6 +31,7 @@ type jobs struct {
 	swept   time.Duration           // when ended jobs were looked through; 0: never
 	looked  time.Duration           // when those that wait were; 0: never
 	waits   waits.Log               // what the log was told of them
+	flows   *runs.Runs              // of workflows, whose steps are jobs
 }
 
 // owned is a job that somebody owns.

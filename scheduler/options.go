@@ -14,8 +14,10 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler/lives"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/trust"
+	"github.com/skein-project/skein/scheduler/runs"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -65,13 +67,16 @@ type Options struct {
 	// per second, 0: it cannot tell. It is asked about work that was not measured yet,
 	// if this host's worker may run the job. May be nil.
 	Trial func(ctx context.Context, spec job.Spec) float64
+	// Keep stores a config document so that the loss of this host does not lose it; default
+	// none can be stored, and steps of workflows with inputs wait.
+	Keep runs.Store
 	// Unaware lists the members that live and do not know events of a kind. May be nil.
 	Unaware func(event.Kind) []cluster.NodeID
 	// MayForget says whether an ended job whose time is over may be forgotten now, though
 	// not when it is over for longer than forgetLatest. nil: any may.
 	MayForget func(job.ID) bool
-	// LogStarts says which starts of chunks are logged: StartsAuto, the default,
-	// StartsAlways or StartsNever.
+	// LogStarts says which starts of chunks are logged: lives.StartsAuto, the default,
+	// or another of that package.
 	LogStarts string
 	// Tick is how often deadlines are looked at while there are any; default 100 ms.
 	Tick time.Duration
@@ -85,13 +90,18 @@ func (o Options) withDefaults() (Options, error) {
 		o.Tick = 100 * time.Millisecond
 	}
 	if o.LogStarts == "" {
-		o.LogStarts = StartsAuto
+		o.LogStarts = lives.StartsAuto
 	}
 	if o.Unaware == nil {
 		o.Unaware = func(event.Kind) []cluster.NodeID { return nil }
 	}
 	if o.MayForget == nil {
 		o.MayForget = func(job.ID) bool { return true }
+	}
+	if o.Keep == nil {
+		o.Keep = func(context.Context, []byte) (cluster.Hash, error) {
+			return cluster.Hash{}, errors.New("this host stores nothing")
+		}
 	}
 	if o.Wall == nil {
 		o.Wall = time.Now

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/runs"
 	"github.com/skein-project/skein/scheduler/trials"
 )
 
@@ -24,6 +27,7 @@ type request struct {
 	stop    *event.JobStopped
 	set     event.Register
 	release *step.JobReleased
+	flow    *runs.Request
 	explain job.ID
 	quiesce bool
 	reply   chan reply // capacity 1
@@ -34,6 +38,7 @@ type reply struct {
 	spec    job.Spec // of a submission, as it is logged
 	chunks  int
 	why     Waiting
+	flow    runs.Answer
 	seq     uint64 // own event after which the answer is stable, 0: it is already
 	err     error
 }
@@ -134,6 +139,9 @@ func checkSubmit(spec job.Spec, owner string, wait Wait) error {
 	}
 	if wait != WaitLocal && wait != WaitStable {
 		return fmt.Errorf("%w: wait is %q, want %s or %s", job.ErrSpec, wait, WaitLocal, WaitStable)
+	}
+	if strings.HasPrefix(spec.Key, flow.KeyPrefix) {
+		return fmt.Errorf("%w: key begins with %s, as those of workflows do", job.ErrSpec, flow.KeyPrefix)
 	}
 	return spec.Validate()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/fair"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/runs"
 )
 
 const (
@@ -58,11 +59,13 @@ func (s *Scheduler) newTerm(id cluster.Term) *term {
 	log, in := s.log.With().Uint64("term", uint64(id)).Logger(), newInbox()
 	cfg := s.o.Plan
 	cfg.Salt = s.o.Salt()
-	return &term{
+	t := &term{
 		s: s, o: &s.o, m: s.m, id: id, log: log, inbox: in, plan: plan.New(cfg),
 		appender: &appender{to: s.o.Log, m: s.m, log: log}, settling: settling{by: newSettler(s.o.Log)},
 		links: newLinks(&s.o, s.m, log, id, in.frames), jobs: newJobs(s.o.Log), stops: make(stops),
 	}
+	t.jobs.flows = runs.New(flowHost{t}, s.o.Keep, log)
+	return t
 }
 
 // refuse answers what the loop has not.
@@ -91,10 +94,11 @@ func (t *term) loop(ctx context.Context) error {
 	}
 	t.learnGroups()
 	t.load()
+	t.jobs.flows.Load()
 	t.meetMembers(ctx)
 	for {
 		t.lookForRoom()
-		if err := t.commit(ctx); err != nil {
+		if err := commitAll(ctx, t); err != nil {
 			return err
 		}
 		frames := t.inbox.frames
@@ -118,6 +122,10 @@ func (t *term) loop(ctx context.Context) error {
 			lull = pause > t.o.Tick
 			tick.Reset(pause)
 			continue // nothing has come
+		case d := <-t.jobs.flows.Stored():
+			if !t.quiet {
+				t.jobs.flows.Take(d)
+			}
 		case t.settling.give() <- t.settling.waiting:
 			t.settling.given()
 			continue
@@ -144,6 +152,9 @@ func (t *term) tick() {
 	now := t.o.Now()
 	t.links.seats.Look(now, t.step)
 	t.sweep()
+	if !t.quiet {
+		t.jobs.flows.Tick()
+	}
 	if !t.links.walks(now) {
 		return
 	}
@@ -162,6 +173,9 @@ func (t *term) pause() time.Duration {
 	now := t.o.Now()
 	pause := wait.Until(time.Now(), lullTick) // with the other tickers
 	if at, ok := t.plan.Next(now); ok {
+		pause = min(pause, at-now)
+	}
+	if at, ok := t.jobs.flows.Next(now); ok {
 		pause = min(pause, at-now)
 	}
 	return max(pause, t.o.Tick)
@@ -248,7 +262,7 @@ func (t *term) load() {
 // meetMembers follows the membership, and tells the plan of every change.
 func (t *term) meetMembers(ctx context.Context) {
 	t.links.meet(ctx, t.s.members(), t.s.zones(), t.step)
-	for _, e := range t.links.lives.left(func(n cluster.NodeID) bool { return t.links.byNode[n] != nil }) {
+	for _, e := range t.links.lives.Left(func(n cluster.NodeID) bool { return t.links.byNode[n] != nil }) {
 		t.fact(event.KindWorkerDown, e)
 	}
 }
@@ -287,7 +301,7 @@ func (t *term) link(ctx context.Context, e link.Event) {
 	}
 	l.sess = nil
 	t.step(step.WorkerDisconnected{Worker: n})
-	t.links.lives.lost(n, link.EndReason(e.Down), t.o.Now())
+	t.links.lives.Lost(n, link.EndReason(e.Down), t.o.Now())
 }
 
 // says handles what a worker says on its stream.
@@ -299,7 +313,7 @@ func (t *term) says(n cluster.NodeID, e link.Event) {
 		t.roundTrip(n, e.Pong)
 	case e.Status != nil:
 		t.step(statusOf(n, *e.Status))
-		t.links.lives.running(n, *e.Status)
+		t.links.lives.Running(n, *e.Status)
 		t.runs(n, e.Status.Running, false)
 	case e.Stopped != nil:
 		if t.stops.stopped(n, *e.Stopped) {
@@ -394,6 +408,9 @@ func (t *term) request(r request) {
 	case r.submit != nil:
 		created, spec, err := t.submit(*r.submit)
 		answer(reply{created: created, spec: spec, err: err})
+	case r.flow != nil:
+		a, err := flowHost{t}.ask(*r.flow)
+		answer(reply{flow: a, err: err})
 	case r.set != nil:
 		answer(reply{err: t.set(r.set)})
 	case r.explain != "":

@@ -91,9 +91,11 @@ var rights = map[access.Right][]string{
 		"GET /v1/jobs", "GET /v1/jobs/{id}", "GET /v1/jobs/{id}/explain", "GET /v1/jobs/{id}/map",
 		"GET /v1/jobs/{id}/series", "GET /v1/jobs/{id}/history", "GET /v1/replay", "GET /v1/jobs/{id}/watch",
 		"GET /v1/jobs/{id}/chunks", "GET /v1/events/{node}/{inc}/{seq}", "GET /v1/events", "GET /v1/watch",
+		"GET /v1/workflows", "GET /v1/workflows/{id}",
 	},
 	access.Use: {
 		"POST /v1/jobs", "POST /v1/jobs/{id}/stop", "POST /v1/jobs/{id}/release", "PUT /v1/artefacts",
+		"POST /v1/workflows", "POST /v1/workflows/{id}/stop", "POST /v1/workflows/{id}/retry",
 	},
 	access.Operate: {
 		"GET /v1/users", "PUT /v1/users/{name}", "PUT /v1/members/{node}/owner", "GET /v1/gateway", "GET /v1/gateway/workers",

@@ -15,6 +15,7 @@ import (
 	"github.com/skein-project/skein/status/outside"
 	"github.com/skein-project/skein/status/past"
 	"github.com/skein-project/skein/status/proof"
+	"github.com/skein-project/skein/status/workflows"
 )
 
 // Backend is what the server shows and changes; package backend implements it.
@@ -28,6 +29,7 @@ type Backend interface {
 	LeaseControl
 	MeshControl
 	JobControl
+	workflows.Control
 	UserControl
 	outside.Registry
 	WorkerControl

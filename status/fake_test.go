@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/internal/fakeflows"
 	"github.com/skein-project/skein/internal/fakeonion"
 	"github.com/skein-project/skein/internal/fakeoutside"
 )
@@ -27,6 +28,7 @@ const jobA = job.ID("jaaaaaaaaaaaaaaaaaaaaaaaaaa")
 type fake struct {
 	fakeonion.Backend
 	fakeoutside.Registry
+	fakeflows.Control
 	links     api.Links
 	moreOfJob chan struct{} // what a JobWatch says beyond the log; nil: nothing
 	mu        sync.Mutex

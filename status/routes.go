@@ -29,6 +29,7 @@ import (
 	"github.com/skein-project/skein/status/past"
 	"github.com/skein-project/skein/status/proof"
 	"github.com/skein-project/skein/status/query"
+	"github.com/skein-project/skein/status/workflows"
 )
 
 // route is one method of one path.
@@ -76,6 +77,8 @@ func (hs *handlers) table() []route {
 		slow(get(access.Read, "/v1/jobs/{id}/history", hs.history, openapi.Param{Name: "chunks", Type: false, About: "also those of its chunks"})),
 		slow(get(access.Read, "/v1/replay", ofPast(b, past.Replay), past.ReplayParams...)),
 		get(access.Look, "/v1/log/density", ofPast(b, past.Density), past.DensityParams...),
+		get(access.Read, "/v1/workflows", workflows.List(b)),
+		get(access.Read, "/v1/workflows/{id}", workflows.One(b)),
 		streamed("/v1/jobs/{id}/watch", hs.watchJob, nil, api.Job{}),
 		streamed("/v1/jobs/{id}/chunks", hs.chunks, chunkParams, api.ChunkResult{}, api.StreamPosition{}, api.ChunkEnd{}),
 		get(access.Read, "/v1/events/{node}/{inc}/{seq}", proof.Of(b, func(who string) func(event.Event) bool { return ownEvents(b, who) })),
@@ -90,6 +93,9 @@ func (hs *handlers) table() []route {
 		paced(door.Submit, toHolder(keyed(use(http.MethodPost, "/v1/jobs", hs.submit)))),
 		toHolder(use(http.MethodPost, "/v1/jobs/{id}/stop", hs.stopJob)),
 		toHolder(use(http.MethodPost, "/v1/jobs/{id}/release", hs.releaseJob)),
+		paced(door.Submit, toHolder(keyed(useUpTo(http.MethodPost, "/v1/workflows", workflows.MaxBody, workflows.Submit(b))))),
+		toHolder(use(http.MethodPost, "/v1/workflows/{id}/stop", workflows.Stop(b))),
+		toHolder(use(http.MethodPost, "/v1/workflows/{id}/retry", workflows.Retry(b))),
 		upload("/v1/artefacts", hs.putArtefact),
 
 		get(access.Operate, "/v1/users", outside.Users(b.Users), outside.NamesParams...),
@@ -238,7 +244,11 @@ type nothing struct{}
 
 // use is a change of what users own.
 func use[Q, T any](method, path string, f func(*http.Request, Q) (T, error)) route {
-	rt := change(method, path, f)
+	return useUpTo(method, path, maxBody, f)
+}
+
+func useUpTo[Q, T any](method, path string, limit int64, f func(*http.Request, Q) (T, error)) route {
+	rt := changeUpTo(method, path, limit, *new(Q), f)
 	rt.needs = access.Use
 	return rt
 }
@@ -248,7 +258,7 @@ var onceParams = []openapi.Param{{Name: idempotencyKey, Header: true, Type: "", 
 // keyed is a change whose key is part of what it makes.
 func keyed(r route) route {
 	r.once = false
-	r.shape.Params = []openapi.Param{{Name: idempotencyKey, Header: true, Type: "", About: "instead of spec.key: the same key again is the same job"}}
+	r.shape.Params = []openapi.Param{{Name: idempotencyKey, Header: true, Type: "", About: "instead of the key in the body: the same key again is the same job, or the same run of a workflow"}}
 	return r
 }
 

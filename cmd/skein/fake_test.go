@@ -27,6 +27,7 @@ import (
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/daemon"
 	"github.com/skein-project/skein/internal/demo"
+	"github.com/skein-project/skein/internal/fakeflows"
 	"github.com/skein-project/skein/internal/fakeonion"
 	"github.com/skein-project/skein/internal/fakeoutside"
 	"github.com/skein-project/skein/offline"
@@ -36,15 +37,11 @@ import (
 
 var fakeNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-const (
-	jobGood = job.ID("jgoodaaaaaaaaaaaaaaaaaaaaaa")
-	jobBad  = job.ID("jbadaaaaaaaaaaaaaaaaaaaaaaa")
-)
-
 // fakeCluster is a daemon's backend with fixed answers that scripts change.
 type fakeCluster struct {
 	fakeonion.Backend
 	fakeoutside.Registry
+	fakeflows.Control
 	mu       sync.Mutex
 	users    map[string]api.User
 	state    api.State

@@ -10,6 +10,11 @@ import (
 
 func (f *fakeCluster) WorkerGroups(ctx context.Context) (api.Workers, error) { return f.Workers(ctx) }
 
+const (
+	jobGood = job.ID("jgoodaaaaaaaaaaaaaaaaaaaaaa")
+	jobBad  = job.ID("jbadaaaaaaaaaaaaaaaaaaaaaaa")
+)
+
 func (f *fakeCluster) Explain(_ context.Context, id job.ID) (api.JobExplanation, error) {
 	out := api.JobExplanation{Job: id, State: f.jobs[id].State, Holder: "n1", Term: 42, Reasons: []api.WaitReason{}, Workers: []api.ExplainedWorker{}}
 	if id != jobBad {

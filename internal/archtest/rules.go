@@ -8,7 +8,7 @@ const MaxLines = 800
 
 // vocabulary lists the shared nouns, which everybody may import; each of them
 // may import those before it.
-var vocabulary = []string{"cluster", "cluster/job", "cluster/event"}
+var vocabulary = []string{"cluster", "cluster/job", "cluster/flow", "cluster/event"}
 
 // pure lists the packages that decide: values in, values out. Any adapter may
 // import them; they import only the vocabulary and what pureDeps says.
@@ -29,6 +29,7 @@ var pure = []string{
 	"eventlog/stamps",
 	"eventlog/state",
 	"eventlog/state/canon",
+	"eventlog/state/flows",
 	"eventlog/state/history",
 	"eventlog/state/jobs",
 	"eventlog/state/registry",
@@ -41,6 +42,8 @@ var pure = []string{
 	"publisher/descriptor",
 	"realtime/delta",
 	"realtime/links",
+	"scheduler/flow",
+	"scheduler/lives",
 	"scheduler/plan",
 	"scheduler/plan/eligible",
 	"scheduler/plan/ends",
@@ -61,13 +64,16 @@ var pure = []string{
 var pureDeps = map[string][]string{
 	"coord/endpoint":          {"coord/wire"},
 	"coord/swim":              {"coord/wire"},
-	"eventlog/state":          {"eventlog/state/canon", "eventlog/state/jobs", "eventlog/state/registry"},
+	"eventlog/state":          {"eventlog/state/canon", "eventlog/state/flows", "eventlog/state/jobs", "eventlog/state/registry"},
+	"eventlog/state/flows":    {"eventlog/state/canon"},
 	"eventlog/state/jobs":     {"eventlog/state/canon"},
 	"eventlog/state/registry": {"eventlog/state/canon"},
 	"gateway/auth":            {"access"},
 	"gateway/desk":            {"scheduler/stream"},
 	"gateway/guard":           {"access", "internal/bucket"},
 	"mesh/reach":              {"mesh/topo", "internal/bucket"},
+	"scheduler/flow":          {"eventlog/state/flows"},
+	"scheduler/lives":         {"scheduler/stream"},
 	"scheduler/plan":          {"scheduler/plan/eligible", "scheduler/plan/ends", "scheduler/plan/fair", "scheduler/plan/order", "scheduler/plan/pace", "scheduler/plan/results", "scheduler/plan/step", "scheduler/plan/trust", "scheduler/plan/vital", "internal/bucket"},
 	"scheduler/plan/eligible": {"scheduler/plan/order"},
 	"scheduler/plan/trust":    {"scheduler/plan/results"},
@@ -128,9 +134,10 @@ var adapters = map[string][]string{
 	"proxy":              nil,
 	"publisher":          nil,
 	"realtime":           {"api"},
-	"scheduler":          {"scheduler/link", "scheduler/meters", "scheduler/trials"},
+	"scheduler":          {"scheduler/link", "scheduler/meters", "scheduler/runs", "scheduler/trials"},
 	"scheduler/link":     nil,
 	"scheduler/meters":   nil,
+	"scheduler/runs":     nil,
 	"scheduler/trials":   nil,
 	"systemd":            nil,
 	"tor":                nil,
@@ -149,7 +156,8 @@ var adapters = map[string][]string{
 	"status/past":        {"api", "status/door", "status/openapi", "status/query"},
 	"status/proof":       {"api", "status/door"},
 	"status/stream":      {"api", "status/door"},
-	"status":             {"api", "status/debug", "status/door", "status/once", "status/openapi", "status/outside", "status/past", "status/proof", "status/query", "status/stream", "realtime"},
+	"status/workflows":   {"api", "status/door"},
+	"status":             {"api", "status/debug", "status/door", "status/once", "status/openapi", "status/outside", "status/past", "status/proof", "status/query", "status/stream", "status/workflows", "realtime"},
 	"mesh/device":        nil,
 	"mesh/hostnet":       {"mesh/device"},
 	"mesh/netstack":      {"mesh/device"},
@@ -168,7 +176,7 @@ var leaves = []string{"internal/advice", "internal/bucket", "internal/certfile",
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
 var rooms = map[string][]string{
-	"backend":            {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/stops", "backend/trial", "backend/waits", "backend/workerlist", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
+	"backend":            {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/spread", "backend/stops", "backend/trial", "backend/waits", "backend/workerlist", "backend/workflows", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
 	"backend/bundle":     {"api", "forward"},
 	"backend/gauges":     {"coord"},
 	"backend/groupsync":  {"config"},
@@ -177,10 +185,12 @@ var rooms = map[string][]string{
 	"backend/proof":      {"api", "eventlog/store"},
 	"backend/published":  {"api", "eventlog/store"},
 	"backend/rates":      {},
+	"backend/spread":     {"api", "coord"},
 	"backend/stops":      {"coord", "eventlog/store"},
 	"backend/trial":      {"api", "worker/runner"},
 	"backend/waits":      {"api", "backend/convert", "forward", "scheduler"},
 	"backend/workerlist": {"api"},
+	"backend/workflows":  {"api", "forward", "scheduler/runs"},
 	"backend/convert":    {"api", "coord", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/segment", "eventlog/snapshots"},
 	"doctor":             {"api", "config", "coord", "coord/join", "coord/join/starts", "coord/store", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/snapshots", "eventlog/wire", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "store/postgres", "store/redis", "tor"},
 	"offline":            {"api", "backend/convert", "config", "coord", "coord/election", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "coord/store", "doctor", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/store", "mesh/device", "mesh/hostnet", "scheduler", "tor", "worker", "worker/artefact", "worker/executor", "worker/runner"},
@@ -207,7 +217,7 @@ var top = map[string][]string{
 	"cmd/skein/cli":     {"access", "api", "client", "config", "present"},
 	"cmd/skein/gateway": {"access", "api", "present", "cmd/skein/cli"},
 	"cmd/skein/hosts":   {"access", "offline", "api", "config", "present", "tui", "cmd/skein/cli"},
-	"cmd/skein/jobs":    {"offline", "api", "client", "config", "present", "present/trace", "cmd/skein/cli"},
+	"cmd/skein/jobs":    {"internal/wait", "offline", "api", "client", "config", "present", "present/trace", "cmd/skein/cli"},
 	"cmd/skein/local":   {"daemon", "docs", "docs/topics", "offline", "outside", "internal/certfile", "internal/demo", "api", "client", "config", "present", "web", "cmd/skein/cli"},
 	"cmd/skein/man":     {"config", "docs/topics", "cmd/skein/cli"},
 
@@ -234,6 +244,7 @@ var testOnly = map[string][]string{
 	"internal/archtest":          nil,
 	"internal/clusterslot":       nil,
 	"internal/crewtest":          nil,
+	"internal/fakeflows":         {"api"},
 	"internal/fakeonion":         {"api"},
 	"internal/fakeoutside":       {"api"},
 	"internal/fastest":           nil,

@@ -62,6 +62,13 @@ var (
 		}
 		return names
 	})
+	completeRuns = asked(func(ctx context.Context, c *api.Client) (names []string) {
+		list, _ := c.Workflows(ctx)
+		for _, w := range list.Workflows {
+			names = append(names, present.ShortRun(w.ID)+"\t"+strings.TrimSpace(w.Name+" "+string(w.State)))
+		}
+		return names
+	})
 	completeAddresses = asked(func(ctx context.Context, c *api.Client) (names []string) {
 		o, _ := c.Onion(ctx)
 		for _, x := range o.Addresses {
@@ -120,7 +127,7 @@ var (
 
 // argument is what the words of a usage line stand for.
 var argument = map[string]completer{
-	"NODE": completeNodes, "ID": completeJobs, "ADDRESS": completeAddresses, "FILE": completeFiles, "DIR": completeFiles,
+	"NODE": completeNodes, "ID": completeJobs, "RUN": completeRuns, "ADDRESS": completeAddresses, "FILE": completeFiles, "DIR": completeFiles,
 	"WORKER": completeOutside, "MODE": fixed(cluster.ModeAuto, cluster.ModeQuorum, cluster.ModeAvailable),
 }
 
@@ -148,6 +155,7 @@ var flagValueOf = map[string]completer{
 	"skein job ls --state": jobStates, "skein user add --role": fixed("viewer", "submitter", "operator"),
 	"skein gateway worker add --owner": completePrincipals, "skein gateway token create --owner": completePrincipals,
 	"skein gateway token create --role": fixed("submit", "watch", "work"), "skein gateway worker add --key": fixed[string](),
+	"skein workflow run --key": fixed[string](), "skein workflow graph --as": fixed("ascii", "mermaid"),
 	"skein job run --key": fixed[string](), // no file, but the key of the job
 }
 

@@ -20,6 +20,7 @@ type Options struct {
 func Commands(a *cli.App, d Options) []*cobra.Command {
 	return []*cobra.Command{
 		jobCommand(a, d),
+		workflowCommand(a),
 		workersCommand(a),
 		workerCommand(a),
 		groupsCommand(a),

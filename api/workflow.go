@@ -1,0 +1,136 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/skein-project/skein/cluster/flow"
+	"github.com/skein-project/skein/cluster/job"
+)
+
+// WorkflowRequest is the body of POST /v1/workflows.
+type WorkflowRequest struct {
+	// Key is the idempotency key: the same key again is the same run.
+	Key        string                     `json:"key"`
+	Definition flow.Def                   `json:"definition"`
+	Params     map[string]json.RawMessage `json:"params,omitempty"` // by name; those left out have their defaults
+	// CheckOnly checks the definition and submits nothing.
+	CheckOnly bool `json:"check_only,omitempty"`
+}
+
+// WorkflowSubmitted answers it.
+type WorkflowSubmitted struct {
+	Header
+	Run     flow.RunID `json:"run"`
+	Created bool       `json:"created"` // false: it was submitted before, or is only checked
+}
+
+// Workflows answers GET /v1/workflows, newest first. The runs carry no steps.
+type Workflows struct {
+	Header
+	Workflows []Workflow `json:"workflows"`
+	Omitted   int        `json:"omitted,omitempty"` // how many more there are than MaxWorkflows
+}
+
+// MaxWorkflows bounds Workflows.
+const MaxWorkflows = 1000
+
+// Workflow answers GET /v1/workflows/{id}: one run of a workflow.
+type Workflow struct {
+	Header
+	ID     flow.RunID `json:"id"`
+	Name   string     `json:"name"`
+	Owner  string     `json:"owner"`
+	State  flow.State `json:"state"`
+	Reason string     `json:"reason"` // why it failed
+	// Round counts the retries of the run.
+	Round       int        `json:"round"`
+	SubmittedAt time.Time  `json:"submitted_at"`
+	FinishedAt  *time.Time `json:"finished_at"`
+	// ElapsedSeconds counts from the submission to the end, or to now.
+	ElapsedSeconds float64 `json:"elapsed_seconds"`
+	StoppedBy      string  `json:"stopped_by,omitempty"`
+	StopReason     string  `json:"stop_reason,omitempty"`
+	Params         any     `json:"params,omitempty"` // by name
+	// Steps are those of the definition, in its order.
+	Steps []WorkflowStep `json:"steps,omitempty"`
+}
+
+// MaxInstances bounds WorkflowStep.Instances.
+const MaxInstances = 256
+
+// WorkflowStep is how a step of a run is getting on.
+type WorkflowStep struct {
+	Name   string     `json:"name"`
+	Role   string     `json:"role,omitempty"` // setup or teardown
+	State  flow.State `json:"state"`
+	Reason string     `json:"reason"` // why it was skipped or failed; skipped without one: its condition was false
+	// After, AfterFailed and AfterDone are the steps that it names as those before it.
+	After       []string `json:"after,omitempty"`
+	AfterFailed []string `json:"after_failed,omitempty"`
+	AfterDone   []string `json:"after_done,omitempty"`
+	OnFailure   string   `json:"on_failure,omitempty"` // ignore or stop
+	// Many says that it has an instance for each of several items; Total is how many these
+	// are, once that is known, and Counts how many are in each state.
+	Many   bool               `json:"many,omitempty"`
+	Total  int                `json:"total"`
+	Counts map[flow.State]int `json:"counts"`
+	// Instances are the first MaxInstances.
+	Instances []WorkflowInstance `json:"instances"`
+}
+
+// WorkflowInstance is how one instance of a step is getting on.
+type WorkflowInstance struct {
+	Index   int                        `json:"index"`
+	State   flow.State                 `json:"state"`
+	Try     int                        `json:"try"`           // the last one; 0: none began
+	Job     job.ID                     `json:"job,omitempty"` // of that try
+	Reason  string                     `json:"reason,omitempty"`
+	Item    any                        `json:"item,omitempty"`
+	Outputs map[string]json.RawMessage `json:"outputs,omitempty"` // by name
+}
+
+// WorkflowStop is the body of POST /v1/workflows/{id}/stop.
+type WorkflowStop struct {
+	Reason string `json:"reason,omitempty"`
+	Now    bool   `json:"now,omitempty"` // without its teardown
+}
+
+// WorkflowRetry is the body of POST /v1/workflows/{id}/retry.
+type WorkflowRetry struct {
+	// From is a step that begins again with all that follow it; none: only what is not
+	// completed does.
+	From string `json:"from,omitempty"`
+}
+
+const workflowsPath = "/v1/workflows"
+
+func workflowPath(id string) string { return workflowsPath + "/" + url.PathEscape(id) }
+
+// SubmitWorkflow submits a run of a workflow, or finds it under its key.
+func (c *Client) SubmitWorkflow(ctx context.Context, req WorkflowRequest) (WorkflowSubmitted, error) {
+	return send[WorkflowSubmitted](ctx, c, http.MethodPost, workflowsPath, req)
+}
+
+// Workflows lists the runs of workflows, newest first.
+func (c *Client) Workflows(ctx context.Context) (Workflows, error) {
+	return get[Workflows](ctx, c, workflowsPath)
+}
+
+// Workflow shows a run by its id, any unique prefix of it, or its name.
+func (c *Client) Workflow(ctx context.Context, id string) (Workflow, error) {
+	return get[Workflow](ctx, c, workflowPath(id))
+}
+
+// StopWorkflow ends a run.
+func (c *Client) StopWorkflow(ctx context.Context, id string, req WorkflowStop) (Workflow, error) {
+	return send[Workflow](ctx, c, http.MethodPost, workflowPath(id)+"/stop", req)
+}
+
+// RetryWorkflow has a run that has ended go on again.
+func (c *Client) RetryWorkflow(ctx context.Context, id string, req WorkflowRetry) (Workflow, error) {
+	return send[Workflow](ctx, c, http.MethodPost, workflowPath(id)+"/retry", req)
+}

@@ -1,0 +1,2 @@
+// Package fakeflows is one run of a workflow, with fixed answers, for tests.
+package fakeflows

@@ -1,0 +1,87 @@
+package fakeflows
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/flow"
+)
+
+// Run is the id of the run that there is, Owner whose it is.
+const (
+	Run   = flow.RunID("waaaaaaaaaaaaaaaaaaaaaaaaaa")
+	Owner = "uid:1000"
+)
+
+// Control is the part of a backend about workflows.
+type Control struct{}
+
+func one() api.Workflow {
+	at := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	return api.Workflow{
+		ID: Run, Name: "risk", Owner: Owner, State: flow.Running, SubmittedAt: at, ElapsedSeconds: 245, Params: map[string]any{"day": "x"},
+		Steps: []api.WorkflowStep{
+			{
+				Name: "prepare", State: flow.Completed, Total: 1, Counts: map[flow.State]int{flow.Completed: 1},
+				Instances: []api.WorkflowInstance{{State: flow.Completed, Try: 1, Job: "jgoodaaaaaaaaaaaaaaaaaaaaaa", Outputs: map[string]json.RawMessage{"mean": json.RawMessage("3.5")}}},
+			},
+			{
+				Name: "price", After: []string{"prepare"}, State: flow.Running, Many: true, Total: 2, Counts: map[flow.State]int{flow.Running: 1, flow.Completed: 1},
+				Instances: []api.WorkflowInstance{
+					{State: flow.Completed, Try: 1, Job: "jgoodaaaaaaaaaaaaaaaaaaaaaa", Item: "fx"}, {Index: 1, State: flow.Running, Try: 2, Job: "jbadaaaaaaaaaaaaaaaaaaaaaaa", Item: "eq"},
+				},
+			},
+			{
+				Name: "check", After: []string{"prepare"}, State: flow.Failed, Reason: "exit 3\x1b[2J", OnFailure: flow.FailureIgnore, Total: 1, Counts: map[flow.State]int{flow.Failed: 1},
+				Instances: []api.WorkflowInstance{{State: flow.Failed, Try: 1, Job: "jbadaaaaaaaaaaaaaaaaaaaaaaa", Reason: "exit 3"}},
+			},
+			{Name: "report", After: []string{"price", "check"}, State: flow.Blocked, Counts: map[flow.State]int{}, Instances: []api.WorkflowInstance{}},
+		},
+	}
+}
+
+// SubmitWorkflow finds the run.
+func (Control) SubmitWorkflow(_ context.Context, _ string, req api.WorkflowRequest) (api.WorkflowSubmitted, error) {
+	for _, s := range req.Definition.Steps {
+		if len(s.After) > 0 && s.After[0] == s.Name {
+			return api.WorkflowSubmitted{}, api.Errorf(api.CodeInvalidJob, "step %s: it waits for itself", s.Name)
+		}
+	}
+	return api.WorkflowSubmitted{Run: Run, Created: !req.CheckOnly}, nil
+}
+
+// StopWorkflow stops it.
+func (Control) StopWorkflow(_ context.Context, actor string, _ flow.RunID, req api.WorkflowStop) (api.Workflow, error) {
+	w := one()
+	w.State, w.StoppedBy, w.StopReason = flow.Stopping, actor, req.Reason
+	return w, nil
+}
+
+// RetryWorkflow refuses: it is open.
+func (Control) RetryWorkflow(context.Context, string, flow.RunID, api.WorkflowRetry) (api.Workflow, error) {
+	return api.Workflow{}, api.Errorf(api.CodeConflict, "run has not ended").WithHint("skein workflow stop ends it")
+}
+
+// Workflows lists it.
+func (Control) Workflows(context.Context) (api.Workflows, error) {
+	w := one()
+	w.Steps, w.Params = nil, nil
+	return api.Workflows{Workflows: []api.Workflow{w}}, nil
+}
+
+// Workflow shows it.
+func (Control) Workflow(context.Context, flow.RunID) (api.Workflow, error) { return one(), nil }
+
+// FindWorkflow finds it.
+func (Control) FindWorkflow(text, owner string) (flow.RunID, error) {
+	if owner != "" && owner != Owner || text != "risk" && !strings.HasPrefix(string(Run), text) {
+		return "", api.Errorf(api.CodeNotFound, "no run of a workflow is called or begins with %.64q", text).WithHint("skein workflow ls")
+	}
+	return Run, nil
+}
+
+// WorkflowOwner says whose it is.
+func (Control) WorkflowOwner(flow.RunID) string { return Owner }

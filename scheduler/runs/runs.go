@@ -1,0 +1,366 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/flow"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/state"
+	decide "github.com/skein-project/skein/scheduler/flow"
+	"github.com/skein-project/skein/scheduler/plan/fair"
+)
+
+const (
+	maxEntries = 512 // of one event
+	// storeAgain is when a document is stored again that could not be, fullAgain when one
+	// is that found no room in the queue, refusedAgain when a job is submitted again.
+	storeAgain   = time.Second
+	fullAgain    = 100 * time.Millisecond
+	refusedAgain = time.Second
+	sweepEvery   = 10 * time.Second
+	maxSweep     = 256
+	// keep is how long a run is known after its end.
+	keep = job.DefaultKeep
+	// holder is who stops a run when nobody asked for it.
+	holder = "holder"
+)
+
+// Term is the scheduler in one term of the lease, as far as runs need it.
+type Term interface {
+	ID() cluster.Term
+	// Draft puts an event into the batch.
+	Draft(event.Draft)
+	// Submit submits a job; it is found if it was submitted before. An error that is a
+	// *fair.Refusal says when to try again, ErrLater that some time is needed.
+	Submit(b event.JobSubmitted) error
+	// StopJob has a job of the run end.
+	StopJob(id job.ID)
+	View(func(*state.State))
+	Now() time.Duration
+	Wall() time.Time
+}
+
+// ErrLater says that a job cannot be submitted just now.
+var ErrLater = errors.New("not now")
+
+// Runs is all that goes on in one term. Its methods belong to the loop of the term, but
+// for Run.
+type Runs struct {
+	t    Term
+	log  zerolog.Logger
+	asm  *assembler
+	open map[flow.RunID]*decide.Machine
+	jobs map[job.ID]name // of tries that run
+
+	fresh []flow.RunID                           // to be made when the log has what was decided of them
+	ended []job.ID                               // whose end is in the log, or will be after the commit
+	told  map[flow.RunID]event.WorkflowSubmitted // submitted and not in the log yet
+	swept time.Duration
+}
+
+type name struct {
+	run flow.RunID
+	decide.Name
+}
+
+// New returns Runs without any; see Load. A nil store is for a term without config
+// documents.
+func New(t Term, store Store, log zerolog.Logger) *Runs {
+	return &Runs{
+		t: t, log: log, asm: newAssembler(store), open: make(map[flow.RunID]*decide.Machine), jobs: make(map[job.ID]name),
+		told: make(map[flow.RunID]event.WorkflowSubmitted),
+	}
+}
+
+// Run stores documents until ctx ends.
+func (r *Runs) Run(ctx context.Context) { r.asm.run(ctx) }
+
+// Stored yields documents that were stored, for Take.
+func (r *Runs) Stored() <-chan Stored { return r.asm.out }
+
+// Load goes on with the runs that are open by the log.
+func (r *Runs) Load() {
+	var open []flow.RunID
+	r.t.View(func(st *state.State) { open = st.Flows().Open() })
+	for _, id := range open {
+		r.load(id)
+	}
+	if len(open) > 0 {
+		r.log.Info().Int("runs", len(open)).Msg("workflows go on")
+	}
+}
+
+// load makes the Machine of a run from the log, and lets it begin.
+func (r *Runs) load(id flow.RunID) {
+	if _, known := r.open[id]; known {
+		return
+	}
+	m, round, running, err := r.machine(id)
+	if err != nil {
+		r.log.Error().Str("run", string(id)).Err(err).Msg("workflow ends, its definition makes no sense to this version")
+		r.t.Draft(r.draft(event.KindFlowDone, event.WorkflowDone{Run: id, Round: round, State: flow.Failed, Reason: clip(err.Error())}))
+		return
+	}
+	if m == nil {
+		return
+	}
+	r.open[id] = m
+	for job, n := range running {
+		r.jobs[job] = n
+	}
+	r.step(id, decide.Begin{})
+	r.t.View(func(st *state.State) {
+		for id := range running {
+			if j, ok := st.Job(id); !ok || j.State.Final() {
+				r.ended = append(r.ended, id)
+			}
+		}
+	})
+}
+
+// machine makes the Machine of a run that is open, and says which jobs of it run.
+func (r *Runs) machine(id flow.RunID) (m *decide.Machine, round int, running map[job.ID]name, err error) {
+	r.t.View(func(st *state.State) {
+		run, ok := st.Flows().Run(id)
+		if !ok || !run.Open() {
+			return
+		}
+		round = run.Round
+		var g *decide.Graph
+		if g, err = GraphOf(run.WorkflowSubmitted); err != nil {
+			return
+		}
+		m = decide.New(g, run, r.t.Now(), r.t.Wall())
+		running = make(map[job.ID]name)
+		for _, t := range run.Tries {
+			if t.End == nil && t.Round == run.Round {
+				running[t.Job] = name{id, decide.Name{Step: t.Step, Index: t.Index, Try: t.Try}}
+			}
+		}
+	})
+	return m, round, running, err
+}
+
+// GraphOf compiles a workflow as it was submitted.
+func GraphOf(b event.WorkflowSubmitted) (*decide.Graph, error) {
+	def, err := flow.Decode(b.Def)
+	if err != nil {
+		return nil, err
+	}
+	var params map[string]json.RawMessage
+	if err := json.Unmarshal(b.Params, &params); err != nil {
+		return nil, flow.Invalidf("params: %s", err)
+	}
+	return decide.Compile(def, params)
+}
+
+// JobEnded takes in that the end of a job goes into the log.
+func (r *Runs) JobEnded(id job.ID) {
+	if _, ours := r.jobs[id]; ours {
+		r.ended = append(r.ended, id)
+	}
+}
+
+// Follow does what follows from what the log has by now. It reports whether there was
+// anything.
+func (r *Runs) Follow() bool {
+	fresh, ended := r.fresh, r.ended
+	r.fresh, r.ended = nil, nil
+	clear(r.told)
+	for _, id := range fresh {
+		r.load(id)
+	}
+	for _, id := range ended {
+		r.jobEnded(id)
+	}
+	return len(fresh)+len(ended) > 0
+}
+
+func (r *Runs) jobEnded(id job.ID) {
+	n, ok := r.jobs[id]
+	if !ok {
+		return
+	}
+	e := decide.JobEnded{Name: n.Name, State: job.Failed, Reason: "its job was forgotten"}
+	r.t.View(func(st *state.State) {
+		j, ok := st.Job(id)
+		if !ok {
+			return
+		}
+		e.State, e.Reason = j.State, j.Reason
+		if result, ok := st.Result(id); ok {
+			e.Result = &result
+		}
+	})
+	if !e.State.Final() {
+		return // it goes on: another end is to come
+	}
+	delete(r.jobs, id)
+	r.step(n.run, e)
+}
+
+// Tick does what time asks for.
+func (r *Runs) Tick() {
+	now := r.t.Now()
+	for id, m := range r.open {
+		if at, ok := m.Next(now); ok && at <= now {
+			r.step(id, decide.Tick{})
+		}
+	}
+	r.sweep(now)
+}
+
+// Next is when something is due by itself, if anything is.
+func (r *Runs) Next(now time.Duration) (at time.Duration, ok bool) {
+	for _, m := range r.open {
+		if one, due := m.Next(now); due && (!ok || one < at) {
+			at, ok = one, true
+		}
+	}
+	return at, ok
+}
+
+// Take takes in that a document was stored.
+func (r *Runs) Take(s Stored) {
+	if s.err != nil {
+		r.log.Warn().Str("run", string(s.run)).Str("step", s.name.Step).Err(s.err).Msg("config document of a step not stored, trying again")
+		r.step(s.run, decide.Refused{Name: s.name, After: storeAgain})
+		return
+	}
+	r.step(s.run, decide.Assembled{Name: s.name, Config: s.config})
+}
+
+// step lets a run's Machine decide, and carries out what it asks for.
+func (r *Runs) step(id flow.RunID, e decide.Event) {
+	m, ok := r.open[id]
+	if !ok {
+		return
+	}
+	var out gathered
+	for todo := []decide.Event{e}; len(todo) > 0; todo = todo[1:] {
+		for _, a := range m.Step(todo[0], r.t.Now()) {
+			if back := r.act(id, m, a, &out); back != nil {
+				todo = append(todo, back)
+			}
+		}
+	}
+	r.write(id, &out)
+}
+
+// gathered is what one step of a Machine says for the log.
+type gathered struct {
+	starts []event.StepStart
+	ends   []event.StepEnd
+	last   []event.Draft // behind the others
+}
+
+// act carries out one action; what it returns is for the Machine to know.
+func (r *Runs) act(id flow.RunID, m *decide.Machine, a decide.Action, out *gathered) decide.Event {
+	switch a := a.(type) {
+	case decide.Assemble:
+		if !r.asm.put(doc{run: id, name: a.Name, text: a.Doc}) {
+			return decide.Refused{Name: a.Name, After: fullAgain}
+		}
+	case decide.Start:
+		return r.start(id, m, a, out)
+	case decide.StopJob:
+		r.t.StopJob(a.Job)
+	case decide.End:
+		out.ends = append(out.ends, event.StepEnd{
+			Step: a.Step, Index: a.Index, Try: a.Try, Round: a.Round, State: a.State, Reason: a.Reason, Final: a.Final, Outputs: a.Outputs,
+		})
+	case decide.Stop:
+		out.last = append(out.last, r.draft(event.KindFlowStopped, event.WorkflowStopped{
+			Run: id, Round: a.Round, Actor: holder, Cause: a.Cause, Reason: a.Reason, Now: a.Now,
+		}))
+	case decide.Finish:
+		out.last = append(out.last, r.draft(event.KindFlowDone, event.WorkflowDone{Run: id, Round: a.Round, State: a.State, Reason: a.Reason}))
+		delete(r.open, id)
+		r.log.Info().Str("run", string(id)).Str("state", string(a.State)).Str("reason", a.Reason).Msg("workflow ended")
+	}
+	return nil
+}
+
+func (r *Runs) start(id flow.RunID, m *decide.Machine, a decide.Start, out *gathered) decide.Event {
+	jobID := job.NewID(m.Owner(), a.Spec.Key)
+	err := r.t.Submit(event.JobSubmitted{Job: jobID, Spec: a.Spec, Owner: m.Owner(), Chunks: a.Spec.Chunks()})
+	if refusal, ok := errors.AsType[*fair.Refusal](err); ok {
+		return decide.Refused{Name: a.Name, After: max(refusal.After, fullAgain)}
+	}
+	if errors.Is(err, ErrLater) {
+		return decide.Refused{Name: a.Name, After: refusedAgain}
+	}
+	if err != nil {
+		return decide.Rejected{Name: a.Name, Reason: clip(err.Error())}
+	}
+	r.jobs[jobID] = name{id, a.Name}
+	out.starts = append(out.starts, event.StepStart{Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, Job: jobID})
+	// It may have been submitted before, and be over.
+	r.t.View(func(st *state.State) {
+		if j, ok := st.Job(jobID); ok && j.State.Final() {
+			r.ended = append(r.ended, jobID)
+		}
+	})
+	return nil
+}
+
+// write puts what was gathered into the batch, each event of a bounded size.
+func (r *Runs) write(id flow.RunID, out *gathered) {
+	for len(out.ends) > 0 {
+		n, size := 0, 0
+		for n < len(out.ends) && n < maxEntries && size < maxEnds {
+			for name, v := range out.ends[n].Outputs {
+				size += len(name) + len(v)
+			}
+			size += len(out.ends[n].Reason)
+			n++
+		}
+		r.t.Draft(r.draft(event.KindStepsEnded, event.StepsEnded{Run: id, Ends: out.ends[:n:n]}))
+		out.ends = out.ends[n:]
+	}
+	for len(out.starts) > 0 {
+		n := min(len(out.starts), maxEntries)
+		r.t.Draft(r.draft(event.KindStepsStarted, event.StepsStarted{Run: id, Starts: out.starts[:n:n]}))
+		out.starts = out.starts[n:]
+	}
+	for _, d := range out.last {
+		r.t.Draft(d)
+	}
+}
+
+// maxEnds bounds the outputs and reasons in one event, but for the last end in it, in
+// bytes.
+const maxEnds = 512 << 10
+
+func (r *Runs) draft(kind event.Kind, body any) event.Draft {
+	return event.Draft{Term: r.t.ID(), Kind: kind, Body: body}
+}
+
+// sweep forgets runs that ended long ago.
+func (r *Runs) sweep(now time.Duration) {
+	if r.swept != 0 && now-r.swept < sweepEvery {
+		return
+	}
+	r.swept = max(now, 1)
+	var over []flow.RunID
+	before := r.t.Wall().Add(-keep)
+	r.t.View(func(st *state.State) {
+		for _, run := range st.Flows().Runs() {
+			if !run.Open() && run.Ended.Time().Before(before) && len(over) < maxSweep {
+				over = append(over, run.Run)
+			}
+		}
+	})
+	if len(over) > 0 {
+		r.t.Draft(r.draft(event.KindFlowsForgotten, event.WorkflowsForgotten{Runs: over}))
+	}
+}
+
+func clip(s string) string { return s[:min(len(s), cluster.MaxReason)] }
