@@ -16,6 +16,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/published"
+	"github.com/skein-project/skein/backend/spread"
 	"github.com/skein-project/skein/backend/trial"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
@@ -243,6 +244,7 @@ func TestSubmit(t *testing.T) {
 	}
 	b := &jobs{
 		self: "n1", view: func() *coord.View { return v }, log: log, artefacts: files, sched: sched, remote: router, trial: trial.New(nil, zerolog.Nop()),
+		spread: spread.New("n1", func() *coord.View { return v }, files),
 	}
 	forward.Handle(router, forward.Submit, b.submitHere)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -501,6 +501,7 @@ func TestKept(t *testing.T) {
 		}
 		r.ended(first.Job, time.Minute)
 		_ = stop()
+		time.Sleep(time.Second) // it may have ended just now
 		over := time.Now().Add(2 * time.Minute)
 		for _, c := range []struct {
 			wall time.Time

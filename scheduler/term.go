@@ -153,7 +153,7 @@ func (t *term) tick() {
 	t.links.seats.Look(now, t.step)
 	t.sweep()
 	if !t.quiet {
-		t.jobs.flows.Tick()
+		t.jobs.flows.Tick(now)
 	}
 	if !t.links.walks(now) {
 		return

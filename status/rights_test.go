@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/fakeflows"
 	"github.com/skein-project/skein/status/door"
 )
 
@@ -72,6 +73,17 @@ func TestAnothersJobIsNone(t *testing.T) {
 					if w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "user:ann") {
 						t.Errorf("%s %s by sam: %d %s", rt.method, path, w.Code, w.Body)
 					}
+				}
+				continue
+			}
+			if strings.HasPrefix(rt.path, "/v1/workflows") {
+				path := strings.ReplaceAll(rt.path, "{id}", string(fakeflows.Run))
+				w := askFor(t, s, asUser(t, "sam", rt.method, path, "{}", time.Now()), 2*time.Second)
+				if named := path != rt.path; strings.Contains(w.Body.String(), fakeflows.Owner) || named && w.Code != http.StatusNotFound {
+					t.Errorf("%s %s by sam: %d %s", rt.method, path, w.Code, w.Body)
+				}
+				if _, text := get("vic", path); rt.method == http.MethodGet && !strings.Contains(text, string(fakeflows.Run)) {
+					t.Errorf("%s does not show vic all: %s", path, text)
 				}
 				continue
 			}

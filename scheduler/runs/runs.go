@@ -207,8 +207,7 @@ func (r *Runs) jobEnded(id job.ID) {
 }
 
 // Tick does what time asks for.
-func (r *Runs) Tick() {
-	now := r.t.Now()
+func (r *Runs) Tick(now time.Duration) {
 	for id, m := range r.open {
 		if at, ok := m.Next(now); ok && at <= now {
 			r.step(id, decide.Tick{})
