@@ -35,8 +35,6 @@ import (
 	"github.com/skein-project/skein/status"
 )
 
-var fakeNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-
 // fakeCluster is a daemon's backend with fixed answers that scripts change.
 type fakeCluster struct {
 	fakeonion.Backend

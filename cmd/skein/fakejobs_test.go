@@ -10,6 +10,8 @@ import (
 
 func (f *fakeCluster) WorkerGroups(ctx context.Context) (api.Workers, error) { return f.Workers(ctx) }
 
+var fakeNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
 const (
 	jobGood = job.ID("jgoodaaaaaaaaaaaaaaaaaaaaaa")
 	jobBad  = job.ID("jbadaaaaaaaaaaaaaaaaaaaaaaa")
