@@ -731,14 +731,10 @@ func fakeDeps() deps {
 				fmt.Fprintf(o.Out, "demo profile=%s iterations=%d wasm=%s\n", o.Profile, o.Iterations, filepath.Base(o.Wasm))
 				return demo.Result{}, nil
 			},
-			DemoShow: fakeShow,
+			DemoShow: fakeShow, DemoScale: fakeScale,
 			DemoOnion: func(_ context.Context, o demo.Options) (demo.OnionResult, error) {
 				fmt.Fprintf(o.Out, "onion demo profile=%s\n", o.Profile)
 				return demo.OnionResult{}, nil
-			},
-			DemoScale: func(_ context.Context, o demo.Options) error {
-				_, err := fmt.Fprintf(o.Out, "scale-out demo profile=%s iterations=%d\n", o.Profile, o.Iterations)
-				return err
 			},
 			Doctor: func(context.Context, config.Config, bool) []api.Finding {
 				return []api.Finding{{Group: "host", Check: "disk-space", Verdict: api.VerdictFail, Detail: "0B free", Hint: "make room"}}

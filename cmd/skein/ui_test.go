@@ -220,6 +220,12 @@ func TestUIPlain(t *testing.T) {
 	}
 }
 
+// fakeScale is a demo with servers of others.
+func fakeScale(_ context.Context, o demo.Options) error {
+	_, err := fmt.Fprintf(o.Out, "scale-out demo profile=%s iterations=%d\n", o.Profile, o.Iterations)
+	return err
+}
+
 // fakeShow is a demo with a page.
 func fakeShow(_ context.Context, o demo.Options, page demo.Page) error {
 	_, err := fmt.Fprintf(o.Out, "demo with a page %t\n", page != nil)

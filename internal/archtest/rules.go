@@ -232,7 +232,8 @@ var inTests = map[string][]string{
 	"scheduler":          {"gateway/crew"},
 	"gateway/crew":       {"internal/crewtest"},
 	"gateway/guard/here": {"internal/guardtest"},
-	"store/redis":        {"internal/crewtest", "internal/guardtest"},
+	"store/postgres":     {"internal/servertest"},
+	"store/redis":        {"internal/crewtest", "internal/guardtest", "internal/servertest"},
 	"outside":            {"gateway", "gateway/crew", "gateway/registry", "gateway/rpc"},
 	"internal/demo":      {"daemon", "internal/demo/scaleout", "offline", "config", "coord/join", "eventlog", "membership/deviceplan"},
 }
