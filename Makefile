@@ -66,7 +66,7 @@ bin/race/skein: build FORCE
 	$(GO) build $(RACE) -trimpath -ldflags '-s -w -X main.chunkRunner=$(CURDIR)/bin/skein' -o $@ ./cmd/skein
 	@rm -rf bin/race/examples && cp -r bin/examples bin/race/examples
 
-deps: ## install the Debian packages that the tests need, or print the command
+deps: ## install the Debian packages that the tests need, or print the command, and build Centrifugo
 	scripts/deps
 
 vmtest: ## boot guests under QEMU: kernel WireGuard, and systemd with the units
@@ -86,7 +86,7 @@ tornet-test: ## the cases on the private Tor network, with reduced counts
 	-@scripts/deps
 	REQUIRE=tor $(GO) test -count=1 -v -timeout 15m $(TORNET)
 
-# What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor,prom,web,deb,tmux,postgres
+# What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor,prom,web,deb,tmux,postgres,redis,centrifugo
 # turns these skips into failures. internal/testrun/parts.go says what is run with
 # the race detector and what beside what; TESTFLAGS="-run daemons" runs some parts.
 test: bin/race/skein ## everything once, with the race detector where threads meet (what CI runs)
@@ -101,7 +101,7 @@ map: ## print every package with its size and imports
 
 lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT) ## static checks, pinned; go.mod names what is imported
 	$(GO) mod tidy -diff
-	for m in bench web/build web/browser; do (cd $$m && $(GO) mod tidy -diff) || exit; done
+	for m in bench test/centrifugo web/build web/browser; do (cd $$m && $(GO) mod tidy -diff) || exit; done
 	$< run ./...
 	for m in bench web/build web/browser; do (cd $$m && $< run ./...) || exit; done
 
@@ -190,10 +190,10 @@ prove-daemons: bin/race/skein ## all cases of real clusters with daemons that ar
 	-@scripts/deps
 	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -timeout 90m ./internal/demo
 
-prove-scaleout: build ## outside workers in a Redis and jobs in a PostgreSQL: real servers killed, emptied and restarted, each check of a script taken out, parsers fuzzed for a minute
+prove-scaleout: build ## outside workers in a Redis, their connections in a Centrifugo, jobs in a PostgreSQL: real servers killed, emptied and restarted, each check of a script taken out, parsers fuzzed for a minute
 	-@scripts/deps
-	REQUIRE=redis,postgres SKEIN_PROVE=1 $(GO) test -race -count=1 -v -timeout 30m ./store/... ./gateway/crew
-	REQUIRE=redis,postgres SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run 'RedisStore|TableOfJobs|ScaleOut' ./internal/demo
+	REQUIRE=redis,postgres,centrifugo SKEIN_PROVE=1 $(GO) test -race -count=1 -v -timeout 30m ./store/... ./gateway/crew ./gateway/centrifugo ./gateway/channel
+	REQUIRE=redis,postgres,centrifugo SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 120m -run 'RedisStore|Centrifugo|TableOfJobs|ScaleOut' ./internal/demo
 	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./store/..."
 
 # One case at a time, so that what they time is theirs.
@@ -241,6 +241,13 @@ prove-package: ## the same, with both architectures built twice, in each compres
 	-@scripts/deps
 	SKEIN_PROVE=1 REQUIRE=deb,vm $(GO) test -count=1 -v -timeout 120m ./test/deb
 	REQUIRE=deb $(GO) test -count=1 -v -run Manual ./cmd/skein
+
+# Centrifugo is built as a requirement of a module: by itself its version cannot be resolved.
+$(TOOLS)/centrifugo: test/centrifugo/go.mod test/centrifugo/go.sum
+	@mkdir -p $(TOOLS)
+	cd test/centrifugo && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ github.com/centrifugal/centrifugo/v5
+
+bin/tools/centrifugo: $(TOOLS)/centrifugo ## the Centrifugo that tests and demos start (3 minutes)
 
 # A program of its own that the product does not depend on.
 $(TOOLS)/nfpm-$(NFPM):

@@ -13,11 +13,13 @@ const GatewayClient = 1
 
 // GatewayInfo answers GET /v1/info of a gateway.
 type GatewayInfo struct {
-	Cluster    string         `json:"cluster"` // id, which signed requests name
-	Node       cluster.NodeID `json:"node"`
-	URLs       []string       `json:"urls"` // of all gateways, this one first
-	ServerTime time.Time      `json:"server_time"`
-	MinClient  int            `json:"min_client"`
+	Cluster string         `json:"cluster"` // id, which signed requests name
+	Node    cluster.NodeID `json:"node"`
+	URLs    []string       `json:"urls"` // of all gateways, this one first
+	// WSURL is where workers connect; empty: at /v1/realtime of the gateway.
+	WSURL      string    `json:"ws_url,omitempty"`
+	ServerTime time.Time `json:"server_time"`
+	MinClient  int       `json:"min_client"`
 }
 
 // WorkerRegister is the body of POST /v1/workers/register, which the worker signs.
@@ -63,6 +65,7 @@ type WorkerTokenRequest struct {
 type WorkerToken struct {
 	Token     Secret    `json:"token"` // for Authorization: Bearer
 	ExpiresAt time.Time `json:"expires_at"`
+	WSURL     string    `json:"ws_url,omitempty"` // as of GatewayInfo
 }
 
 // GatewayWorkers answers GET /v1/workers of a gateway.

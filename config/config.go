@@ -20,23 +20,24 @@ type Config struct {
 
 // Fixed holds the keys whose change needs a restart.
 type Fixed struct {
-	StateDir string
-	Node     Node
-	Mesh     Mesh
-	Join     Join
-	Lease    Lease
-	Log      Log
-	EventLog EventLog
-	Worker   Worker
-	Exec     Exec
-	Status   Status
-	Jobs     Jobs
-	Tor      Tor
-	Onion    Onion
-	API      API
-	Gateway  Gateway
-	Redis    Redis
-	Postgres Postgres
+	StateDir   string
+	Node       Node
+	Mesh       Mesh
+	Join       Join
+	Lease      Lease
+	Log        Log
+	EventLog   EventLog
+	Worker     Worker
+	Exec       Exec
+	Status     Status
+	Jobs       Jobs
+	Tor        Tor
+	Onion      Onion
+	API        API
+	Gateway    Gateway
+	Redis      Redis
+	Centrifugo Centrifugo
+	Postgres   Postgres
 }
 
 // Live holds the keys that a reload changes.

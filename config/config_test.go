@@ -234,6 +234,24 @@ func TestOperators(t *testing.T) {
 	}
 }
 
+// handedOver is five lines in whose section more keys may follow, someCentrifugo five more.
+const (
+	handedOver     = "[redis]\naddresses = \"x:1\"\n[gateway]\nstore = \"redis\"\npush = \"centrifugo\"\n"
+	someCentrifugo = "[centrifugo]\napi_url = \"http://x:1/api\"\nws_url = \"ws://x:2/ws\"\napi_key_file = \"/x\"\nsecret_file = \"/y\"\n"
+)
+
+// TestCentrifugo is a configuration that is good.
+func TestCentrifugo(t *testing.T) {
+	c, err := load(t, handedOver+"listen = \"127.0.0.1:1\"\ninternal_listen = \"10.0.0.1:2\"\n"+someCentrifugo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Centrifugo{APIURL: "http://x:1/api", WSURL: "ws://x:2/ws", APIKeyFile: "/x", SecretFile: "/y"}
+	if c.Centrifugo != want || c.Gateway.Push != PushCentrifugo || c.Gateway.InternalListen.String() != "10.0.0.1:2" {
+		t.Errorf("%+v, %+v", c.Centrifugo, c.Gateway)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for _, tc := range []struct {
 		name, text string
@@ -287,6 +305,18 @@ func TestRefusals(t *testing.T) {
 		{"a Redis for nothing", "[redis]\naddresses = \"x:1\"\n", 2, "redis.addresses", "nothing is to be kept"},
 		{"several Redis", "[gateway]\nstore = \"redis\"\n[redis]\naddresses = \"x:1, y:1\"\n", 4, "redis.addresses", "more than one"},
 		{"Redis nowhere", "[redis]\naddresses = \"x\"\n", 2, "redis.addresses", "no address"},
+		{"Centrifugo without Redis", "[gateway]\npush = \"centrifugo\"\n", 2, "gateway.push", "gateway.store is memory"},
+		{"no API", handedOver + "[centrifugo]\napi_url = \"\"\n", 7, "centrifugo.api_url", "there is none"},
+		{"no secret", handedOver + "[centrifugo]\napi_url = \"http://x:1/api\"\nws_url = \"ws://x:2/ws\"\napi_key_file = \"/x\"\nsecret_file = \"\"\n", 10, "centrifugo.secret_file", "there is none"},
+		{"no address for Centrifugo", handedOver + "internal_listen = \"\"\n" + someCentrifugo, 6, "gateway.internal_listen", "no address"},
+		{"a public address for Centrifugo", handedOver + "internal_listen = \"9.9.9.9:1\"\n" + someCentrifugo, 6, "gateway.internal_listen", "without TLS"},
+		{"one address for all", handedOver + "internal_listen = \"127.0.0.1:1\"\nlisten = \"127.0.0.1:1\"\n" + someCentrifugo, 6, "gateway.internal_listen", "gateway.listen"},
+		{"a page that is encrypted alone", handedOver + "internal_listen = \"127.0.0.1:2\"\nlisten = \"127.0.0.1:1\"\nurl = \"https://x\"\ntrusted_proxies = \"127.0.0.1\"\n" + someCentrifugo, 12, "centrifugo.ws_url", "browsers"},
+		{"a Centrifugo for nothing", someCentrifugo, 2, "centrifugo.api_url", "no connections"},
+		{"nobody asks there", "[gateway]\ninternal_listen = \"127.0.0.1:1\"\n", 2, "gateway.internal_listen", "no Centrifugo"},
+		{"an API without a path", "[centrifugo]\napi_url = \"http://x:1\"\n", 2, "centrifugo.api_url", "PATH"},
+		{"a page for connections", "[centrifugo]\nws_url = \"http://x:1/ws\"\n", 2, "centrifugo.ws_url", "ws://HOST"},
+		{"a policy in an address", "[centrifugo]\nws_url = \"wss://x;y/ws\"\n", 2, "centrifugo.ws_url", "no address"},
 		{"a prefix with a brace", "[redis]\nprefix = \"{x}\"\n", 2, "redis.prefix", "letters"},
 		{"jobs from no database", "[postgres]\ndsn_file = \"\"\nintake = true\n", 2, "postgres.dsn_file", "no database"},
 		{"a database for nothing", "[postgres]\ndsn_file = \"/x\"\n", 2, "postgres.dsn_file", "nothing is to be done"},

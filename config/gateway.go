@@ -25,6 +25,10 @@ type Gateway struct {
 	MaxClients int
 	// Store is where workers are kept that are attached: StoreMemory or StoreRedis.
 	Store string
+	// Push is who keeps their connections: PushEmbedded or PushCentrifugo.
+	Push string
+	// InternalListen is where Centrifugo asks; not valid: nowhere.
+	InternalListen netip.AddrPort
 }
 
 const maxProxies = 32
@@ -52,6 +56,12 @@ func gatewayKeys() []key {
 		valueKey("gateway.store", func(c *Fixed) *string { return &c.Gateway.Store }, oneOf(StoreMemory, StoreRedis), func(s string) string { return s },
 			"Where the workers are kept that are attached: \"memory\" of this host, or the \"redis\" of [redis],",
 			"which several gateways share: docs/scale-out.md."),
+		valueKey("gateway.push", func(c *Fixed) *string { return &c.Gateway.Push }, oneOf(PushEmbedded, PushCentrifugo), func(s string) string { return s },
+			"Who keeps the workers' connections: \"embedded\" in this process, or the \"centrifugo\" of",
+			"[centrifugo], which needs store = \"redis\": docs/scale-out.md."),
+		valueKey("gateway.internal_listen", func(c *Fixed) *netip.AddrPort { return &c.Gateway.InternalListen }, optional(parseListen), showAddr,
+			"Where Centrifugo asks this host on behalf of workers, \"ip:port\", without TLS: a loopback, mesh",
+			"or other private address that only Centrifugo reaches."),
 	}
 }
 

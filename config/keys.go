@@ -54,7 +54,7 @@ func Default() Config {
 				Operators: map[string]*ecdh.PublicKey{}, Connections: 512, PerCircuit: 32, BodyBytes: 64 << 20, BodyRate: 500, Answer: time.Minute, Idle: 5 * time.Minute,
 			},
 			API:     API{Listen: []netip.AddrPort{}, Bearer: "read", Origins: []string{}, Names: []string{}},
-			Gateway: Gateway{Proxies: []netip.Prefix{}, Origins: []string{}, MaxClients: 20_000, Store: StoreMemory},
+			Gateway: Gateway{Proxies: []netip.Prefix{}, Origins: []string{}, MaxClients: 20_000, Store: StoreMemory, Push: PushEmbedded},
 			Redis:   Redis{Addresses: []string{}, Prefix: "sk", ResultBytes: 1 << 30},
 			Jobs:    Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000, LogStarts: "auto"},
 		},
@@ -71,7 +71,7 @@ const KeyNodeName = "node.name"
 
 // keys returns the table of keys, in the order of the example file.
 func keys() []key {
-	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), acceptKeys(), statusKeys(), execKeys(), torKeys(), onionKeys(), apiKeys(), gatewayKeys(), redisKeys(), postgresKeys())
+	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), acceptKeys(), statusKeys(), execKeys(), torKeys(), onionKeys(), apiKeys(), gatewayKeys(), redisKeys(), centrifugoKeys(), postgresKeys())
 }
 
 func hostKeys() []key {
@@ -376,7 +376,7 @@ func (c *Config) settle(hostname func() (string, error)) *Error {
 	if e := c.settleOnion(); e != nil {
 		return e
 	}
-	for _, check := range []func() *Error{c.checkAPI, c.checkGateway, c.checkRedis, c.checkPostgres} {
+	for _, check := range []func() *Error{c.checkAPI, c.checkGateway, c.checkRedis, c.checkCentrifugo, c.checkPostgres} {
 		if e := check(); e != nil {
 			return e
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/skein-project/skein/cluster/event"
@@ -18,11 +19,11 @@ import (
 
 // startGateway opens this host for workers that no host runs, if it is a gateway.
 func (d *daemon) startGateway(ctx context.Context, l *lifecycle, w *work, users http.Handler) error {
-	c, h := d.cfg.Gateway, d.history
+	c, f, h := d.cfg.Gateway, d.cfg.Centrifugo, d.history
 	if !c.Listen.IsValid() {
 		return nil
 	}
-	page, err := web.Portal()
+	page, err := web.Portal(f.WSURL)
 	if err != nil {
 		return err
 	}
@@ -31,15 +32,15 @@ func (d *daemon) startGateway(ctx context.Context, l *lifecycle, w *work, users 
 	if w.redis != nil {
 		at, shared = w.redis, w.redis
 	}
+	open := func(at netip.AddrPort) func(context.Context) (net.Listener, error) {
+		return func(ctx context.Context) (l net.Listener, err error) { l, _, err = d.listen(ctx, at); return l, err }
+	}
 	g, err := gateway.New(gateway.Options{
 		Page: page, Users: users, Shared: shared, Secret: d.id.Derived("skein-claim/1"),
-		Cluster: d.id.Cluster.String(), Self: d.id.Node, Dir: d.cfg.StateDir, Log: h, Owners: d.backend, Crew: at, Artefacts: w.artefacts, Now: sysclock.Boot, Logger: d.log, Registerer: d.reg,
+		Centrifugo: gateway.Centrifugo{API: f.APIURL, Clients: f.WSURL, KeyFile: f.APIKeyFile, SecretFile: f.SecretFile, Open: open(c.InternalListen)},
+		Cluster:    d.id.Cluster.String(), Self: d.id.Node, Dir: d.cfg.StateDir, Log: h, Owners: d.backend, Crew: at, Artefacts: w.artefacts, Now: sysclock.Boot, Logger: d.log, Registerer: d.reg,
 		HTTP: gateway.HTTP{
-			Open: func(ctx context.Context) (net.Listener, error) {
-				l, _, err := d.listen(ctx, c.Listen)
-				return l, err
-			},
-			URL: c.URL, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Proxies: c.Proxies, Origins: c.Origins, MaxClients: c.MaxClients,
+			Open: open(c.Listen), URL: c.URL, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Proxies: c.Proxies, Origins: c.Origins, MaxClients: c.MaxClients,
 		},
 		Announce: func(ctx context.Context, b event.GatewayOpened) error {
 			if old := h.peers.unaware(event.KindGatewayOpened); len(old) > 0 {

@@ -53,7 +53,11 @@ func startAlone(t *testing.T) (known map[string][2]string, text []byte) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // best effort
-	at, gateway := freeAddr(t), freeAddr(t)
+	at, gateway, inner := freeAddr(t), freeAddr(t), freeAddr(t)
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte(strings.Repeat("x", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	cfg, err := config.Load(config.Options{
 		Hostname: func() (string, error) { return "n1", nil },
 		Flags: map[string]string{
@@ -61,6 +65,8 @@ func startAlone(t *testing.T) (known map[string][2]string, text []byte) {
 			"status.socket": filepath.Join(dir, "s"), "lease.profile": "fast",
 			"gateway.listen": gateway, "exec.programs": "none=/bin/false", "tor.enabled": "true", "tor.program": "/bin/false",
 			"postgres.dsn_file": "/nonexistent", "postgres.sink": "true", "gateway.store": "redis", "redis.addresses": "unix:///nonexistent",
+			"gateway.push": "centrifugo", "gateway.internal_listen": inner, "centrifugo.api_url": "http://127.0.0.1:1/api", "centrifugo.ws_url": "ws://127.0.0.1:1/ws",
+			"centrifugo.api_key_file": secret, "centrifugo.secret_file": secret,
 		},
 	})
 	if err != nil {

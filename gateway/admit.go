@@ -71,7 +71,7 @@ func (a admission) stays(worker cluster.NodeID) error {
 
 // shutOut ends the connections of workers that may not stay, until ctx ends. It looks at
 // them only when the log says something else of anybody: there may be very many.
-func (a admission) shutOut(ctx context.Context, at *push.Node) {
+func (a admission) shutOut(ctx context.Context, at front) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var seen registry.Moment

@@ -21,7 +21,6 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/gateway/desk"
 	"github.com/skein-project/skein/gateway/guard/here"
-	"github.com/skein-project/skein/gateway/push"
 	"github.com/skein-project/skein/gateway/registry"
 	"github.com/skein-project/skein/gateway/rpc"
 	"github.com/skein-project/skein/internal/certfile"
@@ -57,7 +56,7 @@ type Gateway struct {
 	guard     *here.Front
 	limits    *limiter
 	mux       *http.ServeMux
-	push      *push.Node
+	push      front
 	rpc       *rpc.Service
 	reading   reading
 }
@@ -97,13 +96,11 @@ func New(o Options) (*Gateway, error) {
 	if shared, ok := o.Crew.(desk.Shared); ok {
 		shared.OnPush(g.rpc.Tell)
 	}
-	in := admissionOf(g)
-	if g.push, err = push.New(push.Options{
-		Who: in.connects, Stays: in.stays, Call: g.overConn, Gone: g.rpc.Gone, Ended: g.metrics.disconnected, Origin: o.HTTP.allows, Now: o.Now, Logger: g.o.Logger,
-	}); err != nil {
+	realtime, err := openFront(g)
+	if err != nil {
 		return nil, err
 	}
-	g.mux = g.routes()
+	g.mux = g.routes(realtime)
 	return g, nil
 }
 

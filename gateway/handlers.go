@@ -23,8 +23,8 @@ import (
 // maxListed bounds GET /v1/workers.
 const maxListed = 1000
 
-// routes is who answers what.
-func (g *Gateway) routes() *http.ServeMux {
+// routes is who answers what; realtime takes connections, unless it is nil.
+func (g *Gateway) routes(realtime http.Handler) *http.ServeMux {
 	m := http.NewServeMux()
 	for path, h := range map[string]handler{
 		"GET /v1/info":                g.info,
@@ -42,7 +42,9 @@ func (g *Gateway) routes() *http.ServeMux {
 		m.HandleFunc(path, g.answer(path, h))
 	}
 	m.HandleFunc("GET /v1/artefacts/{hash}", g.artefact)
-	m.Handle("GET /v1/realtime", g.limits.before(g.push, g.problem))
+	if realtime != nil {
+		m.Handle("GET /v1/realtime", g.limits.before(realtime, g.problem))
+	}
 	if g.o.Users != nil {
 		gate := door.Gate{Host: g.o.HTTP.host()}
 		if g.o.Shared != nil {
@@ -61,7 +63,7 @@ func (g *Gateway) routes() *http.ServeMux {
 
 func (g *Gateway) info(*http.Request) (int, any, error) {
 	now := g.wall()
-	out := api.GatewayInfo{Cluster: g.o.Cluster, Node: g.o.Self, URLs: []string{g.o.HTTP.URL}, ServerTime: now.UTC(), MinClient: api.GatewayClient}
+	out := api.GatewayInfo{Cluster: g.o.Cluster, Node: g.o.Self, URLs: []string{g.o.HTTP.URL}, WSURL: g.o.Centrifugo.Clients, ServerTime: now.UTC(), MinClient: api.GatewayClient}
 	for _, x := range g.reg.Gateways() {
 		if now.Unix() < x.Until && !slices.Contains(out.URLs, x.URL) {
 			out.URLs = append(out.URLs, x.URL)
@@ -225,7 +227,7 @@ func (g *Gateway) minted(r *http.Request, text []byte, w registry.Worker, id clu
 	if err != nil {
 		return out, fmt.Errorf("token: %w", err)
 	}
-	return api.WorkerToken{Token: api.Secret(token), ExpiresAt: expires.UTC()}, nil
+	return api.WorkerToken{Token: api.Secret(token), ExpiresAt: expires.UTC(), WSURL: g.o.Centrifugo.Clients}, nil
 }
 
 // claim makes a worker that waits for its owner one of who knows its code.

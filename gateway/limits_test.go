@@ -13,9 +13,9 @@ import (
 
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/gateway/channel"
 	"github.com/skein-project/skein/gateway/desk"
 	"github.com/skein-project/skein/gateway/guard"
-	"github.com/skein-project/skein/gateway/push"
 	"github.com/skein-project/skein/internal/bucket"
 )
 
@@ -73,7 +73,7 @@ func TestRates(t *testing.T) {
 			t.Errorf("limit %s is %+v, want %+v", guard.Limit(i), got, want)
 		}
 	}
-	if maxBody != 64<<10 || maxRPC != 3<<20 || maxReading != 256<<20 || maxHeader != 16<<10 || push.MaxMessage != 64<<10 || desk.MaxRefs != 256 || desk.MaxResults != 64 || guard.MaxClaims != 10_000 || guard.ClaimLife != 15*time.Minute {
+	if maxBody != 64<<10 || maxRPC != 3<<20 || maxReading != 256<<20 || maxHeader != 16<<10 || channel.MaxMessage != 64<<10 || desk.MaxRefs != 256 || desk.MaxResults != 64 || guard.MaxClaims != 10_000 || guard.ClaimLife != 15*time.Minute {
 		t.Error("a size or a time is another")
 	}
 }

@@ -39,6 +39,8 @@ type Options struct {
 	// Secret is known to the gateways of Shared alone: under a hash with it claim codes are
 	// kept; nil: a random one.
 	Secret []byte
+	// Centrifugo keeps the connections of workers; without an API this process does.
+	Centrifugo Centrifugo
 	// Users serves users, who prove each request, their jobs and artefacts: it finds who
 	// asks as a door.Peer; nil: they are not served here.
 	Users http.Handler
@@ -67,6 +69,14 @@ type HTTP struct {
 	// Origins are those of web pages that may ask through a browser; may be nil.
 	Origins    []string
 	MaxClients int
+}
+
+// Centrifugo is where a Centrifugo is asked, and asks.
+type Centrifugo struct {
+	API, Clients        string // URLs: of its API, and where workers connect
+	KeyFile, SecretFile string
+	// Open opens the address where it asks.
+	Open func(ctx context.Context) (net.Listener, error)
 }
 
 // host is what signed requests name.

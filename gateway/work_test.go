@@ -73,8 +73,8 @@ func startFloor(t *testing.T) *floor {
 	return startFloorWith(t, desk.Options{})
 }
 
-// startFloorWith has other bounds of what workers may do at once.
-func startFloorWith(t *testing.T, bounds desk.Options) *floor {
+// startFloorWith has other bounds of what workers may do at once, and other options.
+func startFloorWith(t *testing.T, bounds desk.Options, more ...func(*Options)) *floor {
 	t.Helper()
 	f := &floor{shelf: &shelf{dir: t.TempDir()}}
 	f.world = start(t, func(o *Options) {
@@ -84,6 +84,9 @@ func startFloorWith(t *testing.T, bounds desk.Options) *floor {
 		}
 		f.crew = c
 		o.Crew, o.Artefacts = rpc.InMemory(c), f.shelf
+		for _, change := range more {
+			change(o)
+		}
 	})
 	f.ready()
 	ours, theirs := net.Pipe()

@@ -48,6 +48,7 @@ type gateway struct {
 	ahead   time.Duration // of the gateway's clock before this computer's
 	token   string
 	expires time.Time // by the gateway's clock
+	ws      string    // where it wants workers to connect, as it said with the token; empty: to itself
 }
 
 func newGateway(address string, key ed25519.PrivateKey, conf *tls.Config, dial Dial) (*gateway, error) {
@@ -72,7 +73,19 @@ func newGateway(address string, key ed25519.PrivateKey, conf *tls.Config, dial D
 }
 
 // realtime is where its WebSocket is.
-func (g *gateway) realtime() string { return "ws" + strings.TrimPrefix(g.url, "http") + "/v1/realtime" }
+func (g *gateway) realtime() string {
+	if ws := g.elsewhere(); ws != "" {
+		return ws
+	}
+	return "ws" + strings.TrimPrefix(g.url, "http") + "/v1/realtime"
+}
+
+// elsewhere is where the gateway wants workers to connect, unless that is to itself.
+func (g *gateway) elsewhere() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.ws
+}
 
 // now is the time by the gateway's clock.
 func (g *gateway) now() time.Time {
@@ -159,7 +172,7 @@ func (g *gateway) bearer(ctx context.Context) (string, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.token, g.expires = out.Token.Reveal(), out.ExpiresAt
+	g.token, g.expires, g.ws = out.Token.Reveal(), out.ExpiresAt, out.WSURL
 	return g.token, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ const (
 	callTime   = 10 * time.Second
 	pingDelay  = 15 * time.Second // that a ping may be late by
 	maxWaiting = 512              // pushes
+	httpTime   = time.Minute      // for which a worker does without a connection, until it tries again
 )
 
 // How the protocol says that the token of a connection is none, or has ended.
@@ -30,8 +32,9 @@ const (
 // line is a connection to a gateway, which ends for good when it is lost.
 type line struct {
 	g      *gateway
-	client *centrifuge.Client
+	client *centrifuge.Client // unless until is set
 	rpc    rpc
+	until  *time.Timer       // nil: there is a connection; else all is asked by HTTP, and nothing is told unasked
 	pushes chan api.WorkPush // capacity maxWaiting: when it is full the line is lost
 	lost   chan struct{}     // closed when the line is lost
 
@@ -172,6 +175,16 @@ func disconnected(code api.DisconnectCode, reason string) error {
 	return fmt.Errorf("disconnected: %s (%d)", reason, code)
 }
 
+// byHTTP is a line without a connection, which is lost after a while.
+func (g *gateway) byHTTP() *line {
+	l := &line{g: g, lost: make(chan struct{})}
+	l.until = time.AfterFunc(httpTime+rand.N(httpTime/4), func() { l.lose(errAgain) })
+	return l
+}
+
+// told reports whether a worker is told things unasked by this line.
+func (l *line) told() bool { return l.until == nil }
+
 func (l *line) lose(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +201,13 @@ func (l *line) cause() error {
 	return l.why
 }
 
-func (l *line) close() { l.client.Close() }
+func (l *line) close() {
+	if !l.told() {
+		l.until.Stop()
+		return
+	}
+	l.client.Close()
+}
 
 // call asks the gateway for something.
 func (l *line) call(ctx context.Context, method string, in, out any) error {
@@ -196,7 +215,7 @@ func (l *line) call(ctx context.Context, method string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	if len(text) > api.MaxCall {
+	if !l.told() || len(text) > api.MaxCall {
 		return l.g.call(ctx, method, text, out)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)

@@ -79,6 +79,8 @@ type Options struct {
 	Dial Dial
 	// Attached is told the gateway at which a session begins; nil: nobody is.
 	Attached func(gateway string)
+
+	beat time.Duration // of tests; default beatEvery
 }
 
 // computer is one that works.
@@ -236,7 +238,7 @@ func (c *computer) work(ctx context.Context) error {
 	for next := 0; ; next++ {
 		g := c.gateways[next%len(c.gateways)]
 		c.began, c.settled = time.Time{}, false
-		err := c.workAt(ctx, g)
+		err := c.workAt(ctx, g, short > len(c.gateways))
 		if c.ending() || ctx.Err() != nil {
 			return nil
 		}
@@ -282,14 +284,20 @@ func pauseUpTo(short, gateways int, again bool) time.Duration {
 	return min(mostPause, spread<<min(short-gateways, 8))
 }
 
-// workAt works at one gateway until that ends.
-func (c *computer) workAt(ctx context.Context, g *gateway) error {
+// workAt works at one gateway until that ends. Where nobody takes a connection it goes by HTTP:
+// if connections are not to the gateway itself, or if there was none anywhere.
+func (c *computer) workAt(ctx context.Context, g *gateway, nowhere bool) error {
 	if err := c.enrol(ctx, g); err != nil {
 		return err
 	}
 	l, err := g.open(ctx, c.o.Version)
 	if err != nil {
-		return err
+		_, final := errors.AsType[*FinalError](err)
+		if final || ctx.Err() != nil || !nowhere && g.elsewhere() == "" {
+			return err
+		}
+		c.log.Warn().Err(err).Str("gateway", g.url).Msg("no connection: everything is asked by HTTP for a minute")
+		l = g.byHTTP()
 	}
 	defer l.close()
 	c.at.Store(g)

@@ -44,7 +44,10 @@ var spec = func() job.Spec {
 
 // hall is a cluster: a log, and a holder that a test plays at one gateway at a time.
 type hall struct {
-	t   *testing.T
+	t      *testing.T
+	change func(*gate.Options) // of gateways; nil: nothing
+	beat   time.Duration       // of computers
+
 	mu  sync.Mutex
 	st  *state.State
 	seq uint64
@@ -127,12 +130,16 @@ func (h *hall) open(address string) *front {
 	if d.crew, err = crew.New(crew.Options{Now: now, Logger: zerolog.Nop()}); err != nil {
 		h.t.Fatal(err)
 	}
-	g, err := gate.New(gate.Options{
+	o := gate.Options{
 		Cluster: "c1", Self: "n1", Dir: h.t.TempDir(), Log: h, Owners: h, Now: now, Crew: gwrpc.InMemory(d.crew), Artefacts: h,
 		Logger: zerolog.Nop(), Registerer: d.reg,
 		Announce: func(_ context.Context, b event.GatewayOpened) error { h.add(event.KindGatewayOpened, b); return nil },
 		HTTP:     gate.HTTP{URL: d.url, MaxClients: 1000, Open: func(context.Context) (net.Listener, error) { return l, nil }},
-	})
+	}
+	if h.change != nil {
+		h.change(&o)
+	}
+	g, err := gate.New(o)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -272,7 +279,7 @@ func (h *hall) work(dir string, token api.Secret, urls ...string) *home {
 	x := &home{steps: newSteps(), said: make(chan string, 100), ended: make(chan error, 1)}
 	var ctx context.Context
 	ctx, x.stop = context.WithCancel(context.Background())
-	o := Options{Gateways: urls, Token: token, Dir: dir, Name: "attic", Slots: 1, Logger: zerolog.New(zerolog.NewTestWriter(h.t)), Say: func(s string) { x.said <- s }, Executor: x.steps}
+	o := Options{Gateways: urls, Token: token, Dir: dir, Name: "attic", Slots: 1, Logger: zerolog.New(zerolog.NewTestWriter(h.t)), Say: func(s string) { x.said <- s }, Executor: x.steps, beat: h.beat}
 	go func() { x.ended <- Run(ctx, o) }()
 	h.t.Cleanup(func() {
 		x.stop()

@@ -25,6 +25,7 @@ const (
 	meetTime   = 10 * time.Second // of the worker
 	retryAfter = time.Second      // what the gateway has no room for now
 	maxText    = 40 << 10         // of results at once, the first apart
+	maxAsked   = 256              // results whose fate is asked for
 )
 
 // holderName is what the worker calls the gateway, as whose holder the session speaks.
@@ -74,8 +75,17 @@ type session struct {
 	order  uint64 // number of the latest order to the worker
 	asked  uint64 // nonce of the latest query
 	status stream.Status
+	outgoing
+	// missing is of a line that tells nothing unasked: what the worker has, and the gateway did
+	// not name at the latest beat.
+	missing map[job.Attempt]bool
+}
+
+// outgoing is results on their way.
+type outgoing struct {
 	unsent []stream.Result
-	after  *time.Timer // when unsent is tried again
+	after  *time.Timer     // when unsent is tried again
+	taken  []stream.Result // by a line that does not tell when they are settled
 }
 
 // serve works until the line is lost, the session is over or the worker has ended, which is
@@ -105,7 +115,7 @@ func (c *computer) serve(ctx context.Context, l *line) error {
 	}()
 	defer func() { cancel(); _ = ours.Close(); <-read; <-served }()
 	c.term = max(c.term+1, cluster.Term(time.Now().UnixMilli()))
-	s := &session{c: c, line: l, conn: ours, in: frames, term: c.term, after: time.NewTimer(time.Hour)}
+	s := &session{c: c, line: l, conn: ours, in: frames, term: c.term, outgoing: outgoing{after: time.NewTimer(time.Hour)}}
 	defer s.after.Stop()
 	is, have, err := s.meet(ctx)
 	if err == nil {
@@ -239,7 +249,7 @@ func (s *session) forget(refs []job.Attempt) error {
 }
 
 func (s *session) loop(ctx context.Context) error {
-	beat := time.NewTicker(beatEvery)
+	beat := time.NewTicker(cmp.Or(s.c.o.beat, beatEvery))
 	defer beat.Stop()
 	for {
 		var err error
@@ -309,11 +319,58 @@ func (s *session) beat(ctx context.Context, have stream.Assigned) error {
 	if err := s.line.call(ctx, api.RPCBeat, b, &out); err != nil {
 		return s.judge(fmt.Errorf("beat: %w", err))
 	}
+	if !s.line.told() {
+		return s.poll(ctx, out.Seq, have)
+	}
 	if s.heard < s.due { // a push that was sent before the last beat is not on its way any more
 		return errAgain
 	}
 	s.due = out.Seq
 	return nil
+}
+
+// poll finds out what was not told for want of a connection: what there is to do, and which
+// results are settled, of which the gateway knows nothing any more.
+func (s *session) poll(ctx context.Context, seq uint64, have stream.Assigned) error {
+	s.unsent = append(s.unsent, s.taken...)
+	s.taken = nil
+	if err := s.send(ctx); err != nil {
+		return err
+	}
+	if seq == s.heard && len(s.missing) == 0 {
+		return nil
+	}
+	var st api.WorkState
+	if err := s.line.call(ctx, api.RPCAssigned, api.WorkSession{Session: s.number}, &st); err != nil {
+		return s.judge(fmt.Errorf("assigned: %w", err))
+	}
+	s.heard = st.Seq
+	wanted := map[job.Attempt]bool{}
+	for _, c := range st.Chunks {
+		for _, r := range c.Refs {
+			wanted[r] = true
+		}
+		c.Refs = slices.DeleteFunc(slices.Clone(c.Refs), func(r job.Attempt) bool {
+			return slices.Contains(have.Refs, r) || slices.Contains(have.Kept, r)
+		})
+		if err := s.assign(c); err != nil {
+			return err
+		}
+	}
+	// What the worker told of itself the holder may have yet to confirm: only what is not
+	// named twice in a row is to be ended.
+	drop, missing := st.Stop, map[job.Attempt]bool{}
+	for _, r := range have.Refs {
+		switch {
+		case wanted[r]:
+		case s.missing[r]:
+			drop = append(drop, r)
+		default:
+			missing[r] = true
+		}
+	}
+	s.missing = missing
+	return s.cancel(drop)
 }
 
 // judge makes what the gateway said about this session what is to be done about it.
@@ -353,8 +410,11 @@ func (s *session) send(ctx context.Context) error {
 		}
 		var drop []job.Attempt
 		for i, v := range out.Verdicts {
-			if v == string(desk.Unknown) {
+			switch {
+			case v == string(desk.Unknown):
 				drop = append(drop, req.Results[i].Attempt)
+			case !s.line.told() && len(s.taken) < maxAsked: // the others are told of when it attaches anew
+				s.taken = append(s.taken, s.unsent[i])
 			}
 		}
 		s.unsent = s.unsent[len(req.Results):]

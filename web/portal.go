@@ -3,6 +3,8 @@ package web
 import (
 	"embed"
 	"net/http"
+	"net/url"
+	"strings"
 )
 
 // What tests alone load of web/worker stays out.
@@ -12,11 +14,24 @@ var portal embed.FS
 
 // PortalPolicy is what the page of Portal may load and ask: its own files, which may compile
 // WebAssembly, and the gateway that served it.
-const PortalPolicy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'; style-src 'self'; " +
+const PortalPolicy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; " + askGateway + "; style-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types skein-worker"
 
-// Portal serves the page on which somebody lets a browser work, at "/", and its files.
-func Portal() (http.Handler, error) {
+const askGateway = "connect-src 'self'"
+
+// portalPolicy is PortalPolicy for a page that connects to realtime as well.
+func portalPolicy(realtime string) string {
+	u, err := url.Parse(realtime)
+	if err != nil || u.Host == "" {
+		return PortalPolicy
+	}
+	return strings.Replace(PortalPolicy, askGateway, askGateway+" "+u.Scheme+"://"+u.Host, 1)
+}
+
+// Portal serves the page on which somebody lets a browser work, at "/", and its files. It
+// connects to realtime, or, if that is empty, to the gateway that serves it.
+func Portal(realtime string) (http.Handler, error) {
+	policy := portalPolicy(realtime)
 	files, err := assets(portal, "worker/dist")
 	if err != nil {
 		return nil, err
@@ -32,7 +47,7 @@ func Portal() (http.Handler, error) {
 			return
 		}
 		h := w.Header()
-		h.Set("Content-Security-Policy", PortalPolicy)
+		h.Set("Content-Security-Policy", policy)
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")

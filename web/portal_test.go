@@ -11,7 +11,7 @@ import (
 // TestPortalFiles: the page and all that it names are served, under a policy and for ever but
 // the page itself; what only tests load is not.
 func TestPortalFiles(t *testing.T) {
-	h, err := Portal()
+	h, err := Portal("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,6 +42,20 @@ func TestPortalFiles(t *testing.T) {
 		if strings.HasPrefix(name, "/work") || name == "/sources.sum" {
 			t.Errorf("%s is served", name)
 		}
+	}
+}
+
+// TestPortalConnects: a page that connects elsewhere may do that, and nothing more.
+func TestPortalConnects(t *testing.T) {
+	h, err := Portal("wss://rt.example.org:8443/connection/websocket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	want := strings.Replace(PortalPolicy, "connect-src 'self';", "connect-src 'self' wss://rt.example.org:8443;", 1)
+	if got := w.Header().Get("Content-Security-Policy"); got != want || got == PortalPolicy {
+		t.Errorf("%s", got)
 	}
 }
 

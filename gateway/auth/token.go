@@ -27,7 +27,17 @@ var ErrExpired = fmt.Errorf("%w: the token has ended", access.ErrProof)
 
 const subject = "w:" // and the id of the worker
 
-func audience(cluster string) string { return "skein-rt:" + cluster }
+// Audience is for whom tokens of a cluster are.
+func Audience(cluster string) string { return "skein-rt:" + cluster }
+
+// Subject is whom a token of a worker is of.
+func Subject(worker cluster.NodeID) string { return subject + string(worker) }
+
+// WorkerOf is the worker of a subject; false: it is none.
+func WorkerOf(sub string) (cluster.NodeID, bool) {
+	id, ok := strings.CutPrefix(sub, subject)
+	return cluster.NodeID(id), ok && cluster.IsOutside(cluster.NodeID(id))
+}
 
 // KID names the key of a gateway.
 func KID(key ed25519.PublicKey) string {
@@ -46,7 +56,7 @@ type Signer struct {
 func (s Signer) Mint(worker cluster.NodeID, id string, now time.Time) (text string, expires time.Time, err error) {
 	expires = now.Add(TokenLife).Truncate(time.Second)
 	t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, jwt.RegisteredClaims{
-		Subject: subject + string(worker), Issuer: string(s.Gateway), Audience: jwt.ClaimStrings{audience(s.Cluster)}, ID: id,
+		Subject: Subject(worker), Issuer: string(s.Gateway), Audience: jwt.ClaimStrings{Audience(s.Cluster)}, ID: id,
 		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires),
 	})
 	t.Header["kid"] = KID(s.Key.Public().(ed25519.PublicKey))
@@ -63,7 +73,7 @@ func Parse(text, clusterID string, now time.Time, find func(gateway cluster.Node
 	var c jwt.RegisteredClaims
 	p := jwt.NewParser(
 		jwt.WithValidMethods([]string{jwt.SigningMethodEdDSA.Alg()}), jwt.WithTimeFunc(func() time.Time { return now }),
-		jwt.WithAudience(audience(clusterID)), jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithLeeway(access.Window), jwt.WithStrictDecoding(),
+		jwt.WithAudience(Audience(clusterID)), jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithLeeway(access.Window), jwt.WithStrictDecoding(),
 	)
 	_, err := p.ParseWithClaims(text, &c, func(t *jwt.Token) (any, error) {
 		kid, _ := t.Header["kid"].(string)
@@ -79,16 +89,16 @@ func Parse(text, clusterID string, now time.Time, find func(gateway cluster.Node
 	if err != nil {
 		return "", time.Time{}, refused("%v", err)
 	}
-	worker, ok := strings.CutPrefix(c.Subject, subject)
+	worker, ok := WorkerOf(c.Subject)
 	switch {
 	case !now.Before(c.ExpiresAt.Time): // the leeway is for clocks that are ahead
 		return "", time.Time{}, ErrExpired
 	case c.ExpiresAt.Sub(now) > TokenLife+access.Window:
 		return "", time.Time{}, refused("good until %v", c.ExpiresAt.Time)
-	case !ok || !cluster.IsOutside(cluster.NodeID(worker)):
+	case !ok:
 		return "", time.Time{}, refused("%.64q is no worker", c.Subject)
 	}
-	return cluster.NodeID(worker), c.ExpiresAt.Time, nil
+	return worker, c.ExpiresAt.Time, nil
 }
 
 func refused(format string, args ...any) error {

@@ -17,18 +17,13 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/gateway/channel"
 	"github.com/skein-project/skein/internal/bucket"
 	"github.com/skein-project/skein/internal/wait"
 )
 
 // Bounds of a connection.
 const (
-	// MaxMessage is the longest message of a client; longer ones go by HTTP.
-	MaxMessage = 64 << 10
-	// maxQueue is how many bytes may wait for a client: then its connection is ended.
-	maxQueue     = 4 << 20
-	maxChannels  = 4
-	maxPerWorker = 4 // connections
 	staleAfter   = 10 * time.Second
 	writeTimeout = 5 * time.Second
 	pingEvery    = 25 * time.Second
@@ -36,10 +31,6 @@ const (
 	stopTime     = 2 * time.Second
 	stopLook     = 10 * time.Millisecond
 )
-
-// asking is how often a worker asks for anything, over all its connections; who does so more
-// often loses them. It is more than all that Options.Call answers.
-var asking = bucket.Rate{PerSecond: 150, Burst: 300}
 
 // ErrExpired is of a token that has ended: a client that hears so comes again with another.
 var ErrExpired = errors.New("the token has ended")
@@ -86,11 +77,11 @@ type Node struct {
 
 // New returns a Node without connections.
 func New(o Options) (*Node, error) {
-	n := &Node{o: o, log: o.Logger.With().Str("component", "push").Logger(), asked: bucket.NewTable(asking)}
+	n := &Node{o: o, log: o.Logger.With().Str("component", "push").Logger(), asked: bucket.NewTable(channel.Asking)}
 	var err error
 	if n.node, err = centrifuge.New(centrifuge.Config{
 		LogLevel: centrifuge.LogLevelError, LogHandler: n.complain,
-		ClientQueueMaxSize: maxQueue, ClientChannelLimit: maxChannels, ClientStaleCloseDelay: staleAfter,
+		ClientQueueMaxSize: channel.MaxQueue, ClientChannelLimit: channel.MaxChannels, ClientStaleCloseDelay: staleAfter,
 		// Its own metrics are many, and say what skein_gateway_* says.
 		Metrics: centrifuge.MetricsConfig{RegistererGatherer: prometheus.NewRegistry()},
 	}); err != nil {
@@ -100,7 +91,7 @@ func New(o Options) (*Node, error) {
 	n.node.OnConnect(n.connected)
 	n.node.OnCommandRead(n.reading)
 	n.Handler = centrifuge.NewWebsocketHandler(n.node, centrifuge.WebsocketConfig{
-		MessageSizeLimit: MaxMessage, WriteTimeout: writeTimeout, UseWriteBufferPool: true, ReadBufferSize: 1 << 10,
+		MessageSizeLimit: channel.MaxMessage, WriteTimeout: writeTimeout, UseWriteBufferPool: true, ReadBufferSize: 1 << 10,
 		ProcessCommandsOffReadLoop: true, CheckOrigin: o.Origin,
 		PingPongConfig: centrifuge.PingPongConfig{PingInterval: pingEvery, PongTimeout: pongTimeout},
 	})
@@ -189,10 +180,10 @@ func (n *Node) connecting(_ context.Context, e centrifuge.ConnectEvent) (centrif
 	if err == nil {
 		err = n.o.Stays(worker)
 	}
-	if err == nil && n.connections(worker) >= maxPerWorker {
+	if err == nil && n.connections(worker) >= channel.MaxConnections {
 		// Clients hear an error at once, and the code of a disconnect that says to come again
 		// not before they are connected.
-		err = api.Errorf(api.CodeOverloaded, "%s: at most %d", tooMany.Reason, maxPerWorker)
+		err = api.Errorf(api.CodeOverloaded, "%s: at most %d", tooMany.Reason, channel.MaxConnections)
 	}
 	if err != nil {
 		n.log.Debug().Err(err).Msg("worker not connected")
@@ -238,8 +229,8 @@ func (n *Node) connected(c *centrifuge.Client) {
 		answer(centrifuge.RPCReply{Data: text}, err)
 	})
 	c.OnSubscribe(func(e centrifuge.SubscribeEvent, answer centrifuge.SubscribeCallback) {
-		if e.Channel != api.WorkChannel+string(worker) {
-			answer(centrifuge.SubscribeReply{}, centrifuge.ErrorPermissionDenied)
+		if err := channel.Listen(worker, e.Channel); err != nil {
+			answer(centrifuge.SubscribeReply{}, said(err))
 			return
 		}
 		answer(centrifuge.SubscribeReply{}, nil)
@@ -270,7 +261,7 @@ func (n *Node) connected(c *centrifuge.Client) {
 	// is asked again.
 	if why, shut := errors.AsType[*api.Disconnect](n.o.Stays(worker)); shut {
 		c.Disconnect(endOf(*why))
-	} else if n.connections(worker) > maxPerWorker {
+	} else if n.connections(worker) > channel.MaxConnections {
 		c.Disconnect(tooMany)
 	}
 }
@@ -280,7 +271,9 @@ func endOf(d api.Disconnect) centrifuge.Disconnect {
 	return centrifuge.Disconnect{Code: uint32(d.Code), Reason: d.Reason[:min(len(d.Reason), api.MaxDisconnectReason)]}
 }
 
-// errorOf is how the protocol says a problem: its HTTP status, and 1000.
-func errorOf(p *api.Problem) *centrifuge.Error {
-	return &centrifuge.Error{Code: uint32(1000 + p.Status), Message: p.Detail, Temporary: p.Retryable()}
+// errorOf is how the protocol says a problem.
+func errorOf(p *api.Problem) *centrifuge.Error { return said(channel.ErrorOf(p)) }
+
+func said(e *channel.Error) *centrifuge.Error {
+	return &centrifuge.Error{Code: e.Code, Message: e.Message, Temporary: e.Temporary}
 }

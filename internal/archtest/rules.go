@@ -15,6 +15,7 @@ var vocabulary = []string{"cluster", "cluster/job", "cluster/flow", "cluster/eve
 var pure = []string{
 	"access",
 	"gateway/auth",
+	"gateway/channel",
 	"gateway/desk",
 	"gateway/guard",
 	"lease",
@@ -69,6 +70,7 @@ var pureDeps = map[string][]string{
 	"eventlog/state/jobs":     {"eventlog/state/canon"},
 	"eventlog/state/registry": {"eventlog/state/canon"},
 	"gateway/auth":            {"access"},
+	"gateway/channel":         {"api", "internal/bucket"},
 	"gateway/desk":            {"scheduler/stream"},
 	"gateway/guard":           {"access", "internal/bucket"},
 	"mesh/reach":              {"mesh/topo", "internal/bucket"},
@@ -118,7 +120,8 @@ var adapters = map[string][]string{
 	"eventlog/replicate": {"eventlog/store", "eventlog/wire"},
 	"eventlog/snapshots": {"eventlog/disk", "eventlog/segment", "eventlog/store", "eventlog/wire"},
 	"forward":            {"api"},
-	"gateway":            {"api", "gateway/crew", "gateway/guard/here", "gateway/push", "gateway/registry", "gateway/rpc", "status/door"},
+	"gateway":            {"api", "gateway/centrifugo", "gateway/crew", "gateway/guard/here", "gateway/push", "gateway/registry", "gateway/rpc", "status/door"},
+	"gateway/centrifugo": {"api"},
 	"gateway/crew":       nil,
 	"gateway/guard/here": nil,
 	"gateway/push":       {"api"},
@@ -171,7 +174,7 @@ var adapters = map[string][]string{
 }
 
 // leaves are helpers below every adapter; they import nothing of ours.
-var leaves = []string{"internal/advice", "internal/bucket", "internal/certfile", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/sysclock", "internal/wait"}
+var leaves = []string{"internal/advice", "internal/bucket", "internal/certfile", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/sysclock", "internal/tool", "internal/wait"}
 
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
@@ -215,7 +218,7 @@ var top = map[string][]string{
 	"internal/demo":     {"api", "client", "internal/cut", "internal/tornet", "internal/wait"},
 	"cmd/skein":         {"daemon", "doctor", "offline", "outside", "internal/demo", "internal/demo/scaleout", "api", "config", "cmd/skein/cli", "cmd/skein/gateway", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local", "cmd/skein/man"},
 	"cmd/skein/cli":     {"access", "api", "client", "config", "present"},
-	"cmd/skein/gateway": {"access", "api", "present", "cmd/skein/cli"},
+	"cmd/skein/gateway": {"access", "api", "config", "gateway/centrifugo", "present", "cmd/skein/cli"},
 	"cmd/skein/hosts":   {"access", "offline", "api", "config", "present", "tui", "cmd/skein/cli"},
 	"cmd/skein/jobs":    {"internal/wait", "offline", "api", "client", "config", "present", "present/trace", "cmd/skein/cli"},
 	"cmd/skein/local":   {"daemon", "docs", "docs/topics", "offline", "outside", "internal/certfile", "internal/demo", "api", "client", "config", "present", "web", "cmd/skein/cli"},
@@ -254,7 +257,7 @@ var testOnly = map[string][]string{
 	"internal/logaudit":          nil,
 	"internal/nstest":            {"internal/require"},
 	"internal/onionnet":          {"proxy", "publisher", "tor", "internal/tornet"},
-	"internal/require":           nil,
+	"internal/require":           {"internal/tool"},
 	"internal/sim":               nil,
 	"internal/simnet":            {"internal/pipe", "internal/wait"},
 	"internal/statetest":         {"config", "coord/join", "eventlog"},

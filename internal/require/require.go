@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/skein-project/skein/internal/tool"
 )
 
 // Variable is the environment variable that lists the needs, separated by
@@ -52,6 +54,8 @@ const (
 	Postgres What = "postgres"
 	// Redis is the program of a Redis server.
 	Redis What = "redis"
+	// Centrifugo is the program of a Centrifugo server, which make builds.
+	Centrifugo What = "centrifugo"
 	// Tmux is tmux, a terminal in which programs are typed to.
 	Tmux What = "tmux"
 )
@@ -122,7 +126,11 @@ func checks() map[What]func() error {
 			return programs("postgres", "initdb")
 		},
 		Redis: func() error { return programs("redis-server") },
-		Tmux:  func() error { return programs("tmux") },
+		Centrifugo: func() error {
+			_, err := tool.Find("centrifugo")
+			return err
+		},
+		Tmux: func() error { return programs("tmux") },
 		Deb: func() error {
 			return firstError(root, amd64, func() error {
 				return programs("lintian", "dpkg-deb", "debootstrap", "mkfs.ext4", "git", "make")
@@ -144,7 +152,7 @@ func checks() map[What]func() error {
 func validate(list string) error {
 	for word := range words(list) {
 		if _, ok := checks()[What(word)]; !ok {
-			return fmt.Errorf("%s=%s: %q is no need; known are cgroup, deb, kernelwg, man, netns, postgres, prom, rootfs, systemd, tmux, tor, tun, vm, web", Variable, list, word)
+			return fmt.Errorf("%s=%s: %q is no need; known are centrifugo, cgroup, deb, image, kernelwg, man, netns, postgres, prom, redis, rootfs, systemd, tmux, tor, tun, vm, web", Variable, list, word)
 		}
 	}
 	return nil
@@ -184,28 +192,7 @@ func programs(names ...string) error {
 
 // Promtool returns where promtool is: in the search path, or where scripts/deps puts it,
 // since the package that has it would start a server.
-func Promtool() (string, error) {
-	if path, err := exec.LookPath("promtool"); err == nil {
-		return path, nil
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("not installed: promtool")
-		}
-	}
-	path := filepath.Join(dir, "bin", "tools", "promtool")
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("not installed: promtool, nor at %s", path)
-	}
-	return path, nil
-}
+func Promtool() (string, error) { return tool.Find("promtool") }
 
 func root() error {
 	if os.Geteuid() != 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -140,4 +141,18 @@ type AbsentError struct{ program, pkg string }
 
 func (e *AbsentError) Error() string {
 	return fmt.Sprintf("%s is not installed; it is in the Debian package %s", e.program, e.pkg)
+}
+
+// Ports finds n addresses of this machine that nobody listens at.
+func Ports(n int) ([]string, error) {
+	var out []string
+	for range n {
+		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // when all are found, which then are different
+		out = append(out, l.Addr().String())
+	}
+	return out, nil
 }

@@ -11,6 +11,7 @@ const version = 1; // of what this client understands
 const beatEvery = 10_000;
 const shortest = 1000; // pauses after what failed
 const longest = 30_000;
+const patience = 15_000; // without a connection, before it asks by HTTP
 
 // endings are the codes by which a gateway ends a connection for good, as the page has them.
 // What is below 4500 centrifuge connects again after.
@@ -23,6 +24,7 @@ export interface ClientOptions {
   slots: number;
   memoryBytes: bigint;
   base?: string; // of the gateway; the page's own if it is missing
+  realtime?: string; // where it connects; to the gateway if it is missing
   changed?: () => void; // something that status tells
 }
 
@@ -44,6 +46,7 @@ export class Client {
   private readonly link: Centrifuge;
   private readonly base: string;
   private listening = false;
+  private since = performance.now(); // when it began to listen, or lost the connection
   private closed = false;
   private attaching: Promise<unknown> | undefined; // the last attach
   private wake: () => void = () => {};
@@ -54,7 +57,7 @@ export class Client {
     this.base = o.base ?? location.origin;
     this.desk = new Desk(o.slots, 2 * o.slots, o.memoryBytes);
     this.store = new Store({ fetch: (hash) => this.get(`/v1/artefacts/${hash}`) });
-    this.link = new Centrifuge(this.base.replace(/^http/, "ws") + "/v1/realtime", {
+    this.link = new Centrifuge(o.realtime ?? this.base.replace(/^http/, "ws") + "/v1/realtime", {
       getToken: o.token,
       data: { client: version },
       minReconnectDelay: shortest,
@@ -64,9 +67,13 @@ export class Client {
     channel.on("subscribed", () => {
       this.desk.lost(); // it was the connection's
       this.listening = true;
+      this.since = performance.now();
       this.tell();
     });
     channel.on("subscribing", () => {
+      if (this.listening) {
+        this.since = performance.now();
+      }
       this.listening = false;
       this.tell();
     });
@@ -86,7 +93,7 @@ export class Client {
   status(): Status {
     return {
       ...this.desk.counts(),
-      connected: this.listening,
+      connected: this.reaches(),
       attached: this.desk.session !== 0n,
       done: this.finished,
       ...(this.desk.over === undefined ? {} : { over: this.desk.over }),
@@ -100,7 +107,7 @@ export class Client {
     await this.attaching?.catch(() => undefined); // or it would stay there, with nobody
     const session = this.desk.session;
     this.desk.clear();
-    if (session !== 0n && this.listening) {
+    if (session !== 0n && this.reaches()) {
       await this.call("bye", { session: String(session) }).catch(() => undefined); // it is noticed by the connection's end
     }
     this.link.disconnect();
@@ -134,7 +141,7 @@ export class Client {
     let failures = 0;
     while (!this.closed && this.desk.over === undefined) {
       let pause = beaten + beatEvery - performance.now();
-      if (this.listening) {
+      if (this.reaches()) {
         try {
           if (await this.ask(pause <= 0)) {
             beaten = performance.now();
@@ -156,7 +163,7 @@ export class Client {
           continue;
         }
       } else {
-        pause = longest;
+        pause = this.since + patience - performance.now();
       }
       this.work();
       if (!this.pressing()) {
@@ -167,9 +174,15 @@ export class Client {
     this.o.changed?.();
   }
 
+  // reaches reports whether the gateway can be asked: over the connection, or by HTTP once
+  // there was none for a while. It is told nothing unasked then, and asks at each beat.
+  private reaches(): boolean {
+    return this.listening || performance.now() - this.since > patience;
+  }
+
   // pressing is what cannot wait for the next beat.
   private pressing(): boolean {
-    return this.listening && (this.desk.session === 0n || this.desk.behind || this.desk.results().length > 0);
+    return this.reaches() && (this.desk.session === 0n || this.desk.behind || this.desk.results().length > 0);
   }
 
   // ask does the next thing at the gateway, and reports whether it has heard of this
@@ -186,6 +199,7 @@ export class Client {
       return true;
     }
     const session = String(this.desk.session);
+    this.desk.behind ||= due && !this.listening;
     if (this.desk.behind) {
       this.desk.told((await this.call("assigned", { session })) as State);
     }
@@ -203,7 +217,17 @@ export class Client {
   }
 
   private async call(method: string, request: unknown): Promise<unknown> {
-    return (await this.link.rpc(method, request)).data;
+    return this.listening ? (await this.link.rpc(method, request)).data : this.post(method, JSON.stringify(request));
+  }
+
+  // post is a method by HTTP.
+  private async post(method: string, text: string): Promise<unknown> {
+    const answer = await this.get("/v1/rpc/" + method, text);
+    const said = (await answer.json()) as { detail?: string };
+    if (!answer.ok) {
+      throw Object.assign(new Error(said.detail ?? `status ${answer.status}`), { code: 1000 + answer.status });
+    }
+    return said;
   }
 
   // complete sends results: over the connection if they are short.
@@ -212,12 +236,7 @@ export class Client {
     if (text.length <= maxResultsBytes && new TextEncoder().encode(text).length <= maxResultsBytes) {
       return this.call("complete", request);
     }
-    const answer = await this.get("/v1/rpc/complete", text);
-    const said = (await answer.json()) as { detail?: string };
-    if (!answer.ok) {
-      throw Object.assign(new Error(said.detail ?? `status ${answer.status}`), { code: 1000 + answer.status });
-    }
-    return said;
+    return this.post("complete", text);
   }
 
   private async get(path: string, body?: string): Promise<Response> {

@@ -30,6 +30,7 @@ export interface Registered {
 interface Info {
   cluster: string;
   urls: string[];
+  ws_url?: string;
 }
 
 export class Identity {
@@ -65,6 +66,12 @@ export class Identity {
   async register(as: string, accessToken?: string): Promise<Registered> {
     const body = { public_key: this.publicKey, name: as, client: version, ...(accessToken ? { access_token: accessToken } : {}) };
     return (await this.post("/v1/workers/register", body)) as Registered;
+  }
+
+  // realtime is where the gateway wants workers to connect; undefined: to itself. It is known
+  // once something was signed.
+  realtime(): string | undefined {
+    return this.info?.ws_url;
   }
 
   // token returns one that is good for a while: the last one, or a new one.

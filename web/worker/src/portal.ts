@@ -103,7 +103,15 @@ async function keepUp(run: number, me: Identity): Promise<void> {
       say(why);
     }
   } else if (!client) {
-    client = new Client({ worker: me.id, token: () => me.token(), slots: Number(slots.value), memoryBytes, changed: show });
+    const realtime = me.realtime();
+    client = new Client({
+      worker: me.id,
+      token: () => me.token(),
+      slots: Number(slots.value),
+      memoryBytes,
+      changed: show,
+      ...(realtime === undefined ? {} : { realtime }),
+    });
     show();
   }
 }

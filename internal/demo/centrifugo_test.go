@@ -1,0 +1,316 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/centrifugal/centrifuge-go"
+
+	"github.com/skein-project/skein/access"
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/require"
+	"github.com/skein-project/skein/internal/servertest"
+	"github.com/skein-project/skein/offline"
+)
+
+// TestCentrifugo: outside workers whose connections a Centrifugo keeps, which was started
+// with what the program prints, work on a job while Centrifugo, a gateway and the holder are
+// killed: each chunk counts once, and the job is what one computer alone makes of it, to the
+// bit. Hosts leave all of it to them. Without Centrifugo they go on by HTTP. Who is revoked is disconnected within a second.
+//
+// SKEIN_PROVE=1 has 30 computers, and does all that three times.
+func TestCentrifugo(t *testing.T) {
+	require.Need(t, require.Redis)
+	require.Need(t, require.Centrifugo)
+	parallel(t)
+	n, rounds, chunks, size := 4, 1, 300, uint64(20_000_000)
+	if proving() {
+		n, rounds, chunks = 30, 3, 3000
+	}
+	base, err := os.MkdirTemp("", "cf") //nolint:usetesting // short enough for a socket's address
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(base) })
+	redis, err := servertest.StartRedis(t.Context(), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = redis.Stop() })
+	ports, err := servertest.Ports(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"api.key", "proxy.secret"} {
+		if err := os.WriteFile(filepath.Join(base, name), []byte(strings.Repeat(name, 4)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inner := map[int]string{}
+	outer := map[int]string{}
+	d, ctx := startWith(t, 3, func(d *demo) {
+		calm(d)
+		d.env = func(int, int) []string { return []string{"SKEIN_WORKER_ACCEPT=none"} } // hosts leave all to others
+		d.settings = func(i int) string {
+			a, errA := d.freePort()
+			b, errB := d.freePort()
+			if err := errors.Join(errA, errB); err != nil {
+				t.Error(err)
+			}
+			outer[i], inner[i] = fmt.Sprintf("127.0.0.1:%d", a), fmt.Sprintf("127.0.0.1:%d", b)
+			return fmt.Sprintf("[gateway]\nlisten = %q\ninternal_listen = %q\nstore = \"redis\"\npush = \"centrifugo\"\n[redis]\naddresses = \"unix://%s\"\n[api]\nbearer = \"all\"\n", outer[i], inner[i], redis.Socket) +
+				fmt.Sprintf("[centrifugo]\napi_url = \"http://%s/api\"\nws_url = \"ws://%s/connection/websocket\"\napi_key_file = %q\nsecret_file = %q\n", ports[1], ports[0], filepath.Join(base, "api.key"), filepath.Join(base, "proxy.secret"))
+		}
+	})
+	urls := map[*host]string{}
+	var gateways, asked []string
+	for i, h := range d.hosts {
+		urls[h] = "http://" + outer[i]
+		gateways, asked = append(gateways, urls[h]), append(asked, inner[i])
+		eventually(ctx, t, time.Minute, h.name+" is a gateway", func() error {
+			return outsideAsk(ctx, http.MethodGet, urls[h]+"/readyz", "", nil, nil)
+		})
+	}
+	file := filepath.Join(base, "centrifugo.json")
+	if out, stderr, code := d.cli(ctx, d.hosts[0], "gateway", "centrifugo-config", "--config", d.hosts[0].config, "--ask-url", "http://"+balance(t, asked), "--out", file); code != 0 {
+		t.Fatalf("%d: %s%s", code, out, stderr)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	fugo, err := servertest.StartCentrifugo(ctx, base, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = fugo.Stop() })
+	if text, err := fugo.Output(); err != nil || strings.Contains(text, "unknown key") || !strings.Contains(text, "serving") {
+		t.Fatalf("Centrifugo says, %v:\n%s", err, text)
+	}
+
+	pi := filepath.Join(bin, "examples", "pi.wasm")
+	spec, err := d.upload(ctx, pi)
+	if err != nil {
+		t.Fatal(err)
+	}
+	startHomeWorkers(ctx, t, d, gateways, n)
+	connected := func(want int) {
+		t.Helper()
+		eventually(ctx, t, 3*time.Minute, "workers are connected to Centrifugo", func() error {
+			all, err := connections(ctx, ports[1], strings.Repeat("api.key", 4))
+			if err == nil && all != want {
+				err = fmt.Errorf("%d are", all)
+			}
+			return err
+		})
+	}
+	connected(n)
+	revokedAtOnce(ctx, t, d, urls[d.hosts[1]])
+
+	ann := newPortalUser(ctx, t, d.hosts[0], urls[d.hosts[0]], "ann")
+	spec.Key, spec.Iterations, spec.Chunk, spec.Seed = "by centrifugo", uint64(chunks)*size, size, 7
+	spec.Permission.Outside = true
+	sub, err := ann.submit(ctx, urls[d.hosts[0]], spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// accepted is how many chunks count, and how many of them are outside workers'.
+	accepted := func() (all, outside int) {
+		for _, h := range d.hosts {
+			j, err := h.api.Job(ctx, string(sub.Job))
+			if err != nil || j.Chunks.Accepted <= all {
+				continue
+			}
+			all, outside = j.Chunks.Accepted, 0
+			for _, w := range j.Workers {
+				if cluster.IsOutside(w.Node) {
+					outside += w.Accepted
+				}
+			}
+		}
+		return all, outside
+	}
+	goOn := func(what string) {
+		t.Helper()
+		_, before := accepted()
+		eventually(ctx, t, 5*time.Minute, what+": outside workers count", func() error {
+			all, now := accepted()
+			if all >= chunks {
+				t.Logf("%s: the job is done already", what)
+			} else if now < before+3 {
+				return fmt.Errorf("%d before, %d now, %d of all", before, now, all)
+			}
+			return nil
+		})
+	}
+	goOn("at first")
+	for range rounds {
+		if err := fugo.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		goOn("Centrifugo was killed")
+		if err := fugo.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		connected(n)
+		goOn("Centrifugo came back")
+		holder, err := d.holder(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := d.other(holder)
+		kill(t, other)
+		goOn("a gateway was killed")
+		start1(t, other)
+		kill(t, holder)
+		goOn("the holder was killed")
+		start1(t, holder)
+		eventually(ctx, t, 3*time.Minute, holder.name+" is a gateway again", func() error {
+			return outsideAsk(ctx, http.MethodGet, urls[holder]+"/readyz", "", nil, nil)
+		})
+	}
+	got := finish(ctx, t, d.hosts[2], sub.Job)
+	_, outside := accepted()
+	t.Logf("%d of %d chunks by outside workers; attempts %+v", outside, chunks, got.Attempts)
+	if got.State != job.Completed || got.Chunks.Accepted != chunks || got.Attempts.Failed > 0 || outside == 0 {
+		t.Errorf("%s: %+v, attempts %+v, %d by outside workers", got.State, got.Chunks, got.Attempts, outside)
+	}
+	module, err := os.ReadFile(pi)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := offline.RunLocal(ctx, offline.LocalJob{Spec: spec.WithDefaults(), Module: module, RunnerArgv: []string{plainSkein(), "runner"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Aggregates, want.Aggregates) || got.Iterations != want.Iterations {
+		t.Errorf("with Centrifugo %v %+v\nlocally %v %+v", got.Iterations, got.Aggregates, want.Iterations, want.Aggregates)
+	}
+}
+
+// revokedAtOnce: a worker that is connected is disconnected within a second after it was
+// revoked at a host, and not let in again by its token.
+func revokedAtOnce(ctx context.Context, t *testing.T, d *demo, gateway string) {
+	t.Helper()
+	pc := newHomePC(ctx, t, gateway)
+	if out, stderr, code := d.cli(ctx, d.hosts[0], "gateway", "worker", "add", "--key", access.FormatPublicKey(pc.public()), "--owner", "user:ann"); code != 0 {
+		t.Fatalf("%d: %s%s", code, out, stderr)
+	}
+	var tok api.WorkerToken
+	eventually(ctx, t, time.Minute, "it gets a token", func() (err error) {
+		tok, err = pc.token(ctx, gateway)
+		return err
+	})
+	var info api.GatewayInfo
+	if err := outsideAsk(ctx, http.MethodGet, gateway+"/v1/info", "", nil, &info); err != nil || tok.WSURL == "" || info.WSURL != tok.WSURL {
+		t.Fatalf("where to connect: %q and %q, %v", info.WSURL, tok.WSURL, err)
+	}
+	id := cluster.OutsideID(pc.public())
+	// dial connects and listens; the channel has the code by which it ends, 0 when it listens.
+	dial := func() <-chan uint32 {
+		said := make(chan uint32, 10)
+		c := centrifuge.NewJsonClient(tok.WSURL, centrifuge.Config{Token: tok.Token.Reveal(), ReadTimeout: 10 * time.Second, HandshakeTimeout: 10 * time.Second})
+		t.Cleanup(c.Close)
+		c.OnDisconnected(func(e centrifuge.DisconnectedEvent) { said <- e.Code })
+		sub, err := c.NewSubscription(api.WorkChannel + string(id))
+		if err == nil {
+			sub.OnSubscribed(func(centrifuge.SubscribedEvent) { said <- 0 })
+			err = errors.Join(sub.Subscribe(), c.Connect())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return said
+	}
+	hear := func(what string, said <-chan uint32, want uint32) {
+		t.Helper()
+		select {
+		case got := <-said:
+			if got != want {
+				t.Errorf("%s: %d, want %d", what, got, want)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: nothing", what)
+		}
+	}
+	said := dial()
+	hear("it listens", said, 0)
+	if out, stderr, code := d.cli(ctx, d.hosts[2], "gateway", "worker", "revoke", string(id)); code != 0 {
+		t.Fatalf("%d: %s%s", code, out, stderr)
+	}
+	began := time.Now()
+	hear("revoked", said, uint32(api.DisconnectRevoked))
+	took := time.Since(began)
+	t.Logf("disconnected %v after it was revoked", took)
+	if took > time.Second {
+		t.Errorf("disconnected %v after it was revoked", took)
+	}
+	hear("revoked, with its old token", dial(), uint32(api.DisconnectRevoked))
+}
+
+// connections is how many a Centrifugo has, as its API says.
+func connections(ctx context.Context, addr, key string) (n int, err error) {
+	var out struct {
+		Result struct {
+			Nodes []struct {
+				Clients int `json:"num_clients"`
+			} `json:"nodes"`
+		} `json:"result"`
+	}
+	h := http.Header{"X-Api-Key": {key}, "Content-Type": {"application/json"}}
+	if err := outsideSend(ctx, http.MethodPost, "http://"+addr+"/api/info", h, []byte("{}"), &out); err != nil {
+		return 0, err
+	}
+	for _, x := range out.Result.Nodes {
+		n += x.Clients
+	}
+	return n, nil
+}
+
+// balance is a balancer before addresses, which goes to one after the other that answers.
+func balance(t *testing.T, to []string) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	t.Cleanup(func() { _ = l.Close(); all.Wait() })
+	all.Go(func() {
+		for next := 0; ; next++ {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			first := next
+			all.Go(func() {
+				defer conn.Close()
+				for i := range to {
+					at, err := net.DialTimeout("tcp", to[(first+i)%len(to)], time.Second)
+					if err != nil {
+						continue
+					}
+					defer at.Close()
+					done := context.AfterFunc(t.Context(), func() { _ = conn.Close(); _ = at.Close() })
+					defer done()
+					all.Go(func() { _, _ = io.Copy(at, conn); _ = at.Close() }) // either may go
+					_, _ = io.Copy(conn, at)
+					return
+				}
+			})
+		}
+	})
+	return l.Addr().String()
+}
