@@ -25,10 +25,16 @@ type script struct {
 
 // scripts says what each does in its file.
 type scripts struct {
-	raise, tell, holds, assign, cancel, settle, drop, trim *script // the holder's
-	attach, beat, complete, assigned, bye, names, tick     *script
-	guard                                                  guardScripts
+	holderScripts
+	seatScripts
+	guard guardScripts
 }
+
+// holderScripts are those that carry the holder's term.
+type holderScripts struct{ raise, tell, holds, assign, cancel, settle, drop, trim *script }
+
+// seatScripts are those of workers and of the gateways that serve them.
+type seatScripts struct{ attach, beat, complete, assigned, bye, names, tick *script }
 
 // guardScripts are those of a guard.Guard.
 type guardScripts struct{ count, nonce, first, open, claim *script }
