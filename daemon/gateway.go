@@ -10,7 +10,6 @@ import (
 
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/gateway"
-	"github.com/skein-project/skein/gateway/desk"
 	"github.com/skein-project/skein/gateway/guard"
 	"github.com/skein-project/skein/gateway/rpc"
 	"github.com/skein-project/skein/internal/sysclock"
@@ -27,7 +26,7 @@ func (d *daemon) startGateway(ctx context.Context, l *lifecycle, w *work, users 
 	if err != nil {
 		return err
 	}
-	var at desk.Crew = rpc.InMemory(w.crew)
+	at := rpc.InMemory(w.crew)
 	var shared guard.Guard
 	if w.redis != nil {
 		at, shared = w.redis, w.redis

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -47,9 +48,7 @@ func (n *node) items(look func(path []string) (any, error)) ([]any, error) {
 		for _, item := range items {
 			for _, v := range values {
 				one := map[string]any{a.name: v}
-				for k, old := range item.(map[string]any) {
-					one[k] = old
-				}
+				maps.Copy(one, item.(map[string]any))
 				next = append(next, one)
 			}
 		}
@@ -91,7 +90,7 @@ func parseSource(s string) (source, error) {
 			return out, nil
 		}
 	}
-	return source{}, fmt.Errorf("%.64q: unknown statistic %.16q, have: n, mean, se, std, min, max, sum, p50, p99, p999...", s, out.stat)
+	return source{}, fmt.Errorf("%.64q: unknown statistic %.16q, have: n, mean, se, std, min, max, sum, and pNN, like p50 or p999", s, out.stat)
 }
 
 // quantile reads p50 as 0.5, p999 as 0.999.

@@ -36,7 +36,6 @@ type world struct {
 	stored  map[string]cluster.Hash
 	outcome func(Name) (job.State, *job.Result)
 	cut     int // appends until the holder dies; below 0: never
-	dies    bool
 	deaths  int
 	refuse  func() bool // a submission
 	starts  map[Name]int

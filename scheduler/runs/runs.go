@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -112,9 +113,7 @@ func (r *Runs) load(id flow.RunID) {
 		return
 	}
 	r.open[id] = m
-	for job, n := range running {
-		r.jobs[job] = n
-	}
+	maps.Copy(r.jobs, running)
 	r.step(id, decide.Begin{})
 	r.t.View(func(st *state.State) {
 		for id := range running {

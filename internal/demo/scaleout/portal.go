@@ -135,9 +135,11 @@ func (p *portal) read(ctx context.Context, id job.ID) (t told, err error) {
 	}{
 		{`select n::bigint, mean, std, min, max from skein.metrics where job = $1 and metric = 'pi'`, []any{&t.n, &t.mean, &t.std, &t.min, &t.max}},
 		{`select encode(result_hash, 'hex'), result_hash = sha256(result::text::bytea) from skein.jobs where job = $1`, []any{&t.hash, &t.sound}},
-		{`select count(*), count(*) filter (where worker like 'w-%'), coalesce(sum((result->'metrics'->'pi'->>'n')::bigint), 0)::bigint,
+		{
+			`select count(*), count(*) filter (where worker like 'w-%'), coalesce(sum((result->'metrics'->'pi'->>'n')::bigint), 0)::bigint,
 			count(*) filter (where result_hash <> sha256(result::text::bytea)) from skein.chunk_results where job = $1`,
-			[]any{&t.rows, &t.outside, &t.chunks, &t.damaged}},
+			[]any{&t.rows, &t.outside, &t.chunks, &t.damaged},
+		},
 	} {
 		if err := p.conn.QueryRow(ctx, q.sql, string(id)).Scan(q.to...); err != nil {
 			return t, fmt.Errorf("read the table: %w", err)
