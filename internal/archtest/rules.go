@@ -237,6 +237,7 @@ var inTests = map[string][]string{
 	"gateway/guard/here": {"internal/guardtest"},
 	"store/postgres":     {"internal/servertest"},
 	"store/redis":        {"internal/crewtest", "internal/guardtest", "internal/servertest"},
+	"gateway/centrifugo": {"internal/servertest"},
 	"outside":            {"gateway", "gateway/crew", "gateway/registry", "gateway/rpc"},
 	"internal/demo":      {"daemon", "internal/demo/scaleout", "offline", "config", "coord/join", "eventlog", "membership/deviceplan"},
 }
