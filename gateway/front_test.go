@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -107,6 +108,15 @@ func TestCentrifugo(t *testing.T) {
 	}
 	if status, _ := f.ask("GET", "/v1/realtime", "", nil, nil); status != 404 {
 		t.Errorf("connections are taken here as well: %d", status)
+	}
+
+	resp, err := http.Get("http://" + inner.Addr().String() + "/.well-known/jwks.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys api.JWKS
+	if err := errors.Join(json.NewDecoder(resp.Body).Decode(&keys), resp.Body.Close()); err != nil || resp.StatusCode != http.StatusOK || len(keys.Keys) != 1 {
+		t.Errorf("the keys that Centrifugo asks for: %d, %d, %v", resp.StatusCode, len(keys.Keys), err)
 	}
 
 	user := auth.Subject(c.id())

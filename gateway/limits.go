@@ -27,6 +27,15 @@ func withTab(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), tabKey{}, &tab{}))
 }
 
+// tabOf is that of a request; one that did not come by the gateway's own address has none, and
+// counts for nothing.
+func tabOf(r *http.Request) *tab {
+	if t, ok := r.Context().Value(tabKey{}).(*tab); ok {
+		return t
+	}
+	return &tab{}
+}
+
 // limiter has requests count, once each. Its methods may be called from any goroutine.
 type limiter struct {
 	guard *here.Front
@@ -38,7 +47,7 @@ type limiter struct {
 // will has a request count for asks. Where one is known here to be too many, that is the error,
 // and it does not count.
 func (l *limiter) will(r *http.Request, asks ...guard.Ask) error {
-	t := r.Context().Value(tabKey{}).(*tab)
+	t := tabOf(r)
 	for _, a := range asks {
 		if err := l.guard.Early(a); err != nil {
 			return l.late(err)
@@ -55,7 +64,7 @@ func (l *limiter) mayProve(r *http.Request) error {
 
 // settle counts what a request counts for.
 func (l *limiter) settle(r *http.Request) error {
-	t := r.Context().Value(tabKey{}).(*tab)
+	t := tabOf(r)
 	asks := t.asks
 	t.asks = nil
 	if len(asks) == 0 {
