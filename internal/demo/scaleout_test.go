@@ -34,7 +34,7 @@ func stage(t *testing.T) (o scaleout.Options, dir string) {
 	clusterslot.Take(t)
 	o = scaleout.Options{Workers: 16, Chunks: 600, Down: 2e9, RunnerArgv: []string{demo.PlainSkein(), "runner"}}
 	o.Options = demo.Options{
-		Exe: filepath.Join(demo.Bin(), "skein"), Wasm: filepath.Join(demo.Bin(), "examples", "pi.wasm"), Profile: cluster.ProfileLAN, Iterations: 1_500_000_000,
+		Exe: filepath.Join(demo.Bin(), "skein"), Wasm: filepath.Join(demo.Bin(), "examples", "pi.wasm"), Profile: cluster.ProfileLAN, Iterations: 900_000_000,
 	}.Within(dir)
 	return o, dir
 }

@@ -9,9 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -47,25 +47,7 @@ type crowd struct {
 	end context.CancelFunc
 	log *os.File
 
-	mu sync.Mutex
-	at []string // the gateway of each, at which its latest session began; empty: none yet
-}
-
-func (c *crowd) attached(i int, url string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at[i] = url
-}
-
-// by is how many are attached at which gateway.
-func (c *crowd) by() map[string]int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := map[string]int{}
-	for _, url := range c.at {
-		out[url]++
-	}
-	return out
+	begun atomic.Int64 // sessions
 }
 
 // stop ends them all, and waits for that.
@@ -134,7 +116,7 @@ func (w *show) startCrowd(ctx context.Context, fail context.CancelCauseFunc, mod
 	if err := w.enrol(ctx, dir); err != nil {
 		return err
 	}
-	c := &crowd{at: make([]string, w.o.Workers)}
+	c := &crowd{}
 	var err error
 	if c.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
 		return err
@@ -152,8 +134,8 @@ func (w *show) startCrowd(ctx context.Context, fail context.CancelCauseFunc, mod
 	for i := range w.o.Workers {
 		computers.Go(func() {
 			err := outside.Run(running, outside.Options{
-				Gateways: w.gateways(i), Dir: dirOf(dir, i), Slots: 1, MemoryBytes: workMemory, Executor: s, Dial: from(i),
-				Attached: func(url string) { c.attached(i, url) }, Version: "demo", Logger: log.With().Int("pc", i).Logger(),
+				Gateways: []string{w.url}, Dir: dirOf(dir, i), Slots: 1, MemoryBytes: workMemory, Executor: s, Dial: from(i),
+				Attached: func(string) { c.begun.Add(1) }, Version: "demo", Logger: log.With().Int("pc", i).Logger(),
 			})
 			if running.Err() == nil {
 				fail(fmt.Errorf("outside worker %d ended: %w", i, err))
@@ -166,7 +148,7 @@ func (w *show) startCrowd(ctx context.Context, fail context.CancelCauseFunc, mod
 		c.stop()
 		return err
 	}
-	if err := w.attached(ctx, "the outside workers attach", ""); err != nil {
+	if err := w.attached(ctx, "the outside workers attach", w.o.Workers, ""); err != nil {
 		c.stop()
 		return err
 	}
@@ -209,20 +191,6 @@ func (w *show) enrol(ctx context.Context, dir string) error {
 	return nil
 }
 
-// gateways are those that an outside worker tries: each half begins with another one.
-func (w *show) gateways(i int) []string {
-	var all []string
-	for _, h := range w.s.Hosts() {
-		if url := w.urls[h.Name()]; url != "" {
-			all = append(all, url)
-		}
-	}
-	if i%2 == 1 {
-		slices.Reverse(all)
-	}
-	return all
-}
-
 // from dials from an address of this machine that no other outside worker has: a gateway
 // bounds what one address may ask.
 func from(i int) outside.Dial {
@@ -230,28 +198,28 @@ func from(i int) outside.Dial {
 	return d.DialContext
 }
 
-// attached waits until all outside workers are attached, and none of them at the gateway lost.
-func (w *show) attached(ctx context.Context, what, lost string) error {
+// attached waits until so many sessions have begun in all, and each outside worker has a
+// connection to a gateway that is not lost.
+func (w *show) attached(ctx context.Context, what string, sessions int, lost string) error {
 	return w.until(ctx, what, func() error {
 		sum := 0
-		for url, n := range w.crowd.by() {
-			if url != "" && url != lost {
-				sum += n
+		for name, addr := range w.gateways {
+			if name != lost {
+				sum += w.balancer.has(addr)
 			}
 		}
-		if sum < w.o.Workers {
-			return fmt.Errorf("%d of %d are attached", sum, w.o.Workers)
+		if begun := int(w.crowd.begun.Load()); begun < sessions || sum < w.o.Workers {
+			return fmt.Errorf("%d of %d sessions have begun, %d of %d connections are open", begun, sessions, sum, w.o.Workers)
 		}
 		return nil
 	})
 }
 
-// where says how many outside workers are attached where.
+// where says how many outside workers are connected where.
 func (w *show) where() string {
-	by := w.crowd.by()
 	var parts []string
 	for _, h := range w.s.Hosts() {
-		if n := by[w.urls[h.Name()]]; n > 0 {
+		if n := w.balancer.has(w.gateways[h.Name()]); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d at %s", n, h.Name()))
 		}
 	}

@@ -1,5 +1,5 @@
 // Package scaleout shows skein with the servers of others beside it: three hosts, two of
-// them gateways, a Redis that these share, a PostgreSQL with a portal's table, and many
+// them gateways behind a balancer, a Redis that these share, a PostgreSQL with a portal's table, and many
 // outside workers, all on this machine. A job goes from the table into the table while a
 // gateway, Redis and the holder are killed; what the table says in the end is compared,
 // bit by bit, with what one computer alone makes of the same job.
@@ -11,6 +11,7 @@
 // Non-goals: figures of how fast it is (package bench has them), and any server that was
 // there before.
 //
-// Goroutines: one per outside worker and those of package outside below it, and one for
-// what they share; all end before Run returns.
+// Goroutines: one per outside worker and those of package outside below it, one for what
+// they share, one of the balancer and three for each connection through it; all end before
+// Run returns.
 package scaleout

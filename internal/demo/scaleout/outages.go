@@ -31,17 +31,18 @@ func (w *show) loseGateway(ctx context.Context) error {
 	}
 	var lost demo.Host
 	for _, h := range w.s.Hosts() {
-		if w.urls[h.Name()] != "" && h.Name() != holder.Name() {
+		if w.gateways[h.Name()] != "" && h.Name() != holder.Name() {
 			lost = h
 		}
 	}
-	before := w.where()
+	before, theirs := w.where(), w.balancer.has(w.gateways[lost.Name()])
+	sessions := int(w.crowd.begun.Load())
 	at := time.Now()
 	if err := lost.Kill(); err != nil {
 		return err
 	}
 	w.s.Say("SIGKILL to the gateway %s; the outside workers were %s", lost.Name(), before)
-	if err := w.attached(ctx, "the other gateway has all outside workers", w.urls[lost.Name()]); err != nil {
+	if err := w.attached(ctx, "the other gateway has all outside workers", sessions+theirs, lost.Name()); err != nil {
 		return err
 	}
 	w.result.Gateway = time.Since(at)
@@ -54,12 +55,12 @@ func (w *show) again(ctx context.Context, h demo.Host) error {
 	if err := h.Start(); err != nil {
 		return err
 	}
-	url := w.urls[h.Name()]
-	if url == "" {
+	addr := w.gateways[h.Name()]
+	if addr == "" {
 		w.s.Say("%s was started again", h.Name())
 		return nil
 	}
-	if err := w.until(ctx, h.Name()+" is a gateway again", func() error { return ready(ctx, url) }); err != nil {
+	if err := w.until(ctx, h.Name()+" is a gateway again", func() error { return ready(ctx, addr) }); err != nil {
 		return err
 	}
 	w.s.Say("%s was started again, and is a gateway", h.Name())

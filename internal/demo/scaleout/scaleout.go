@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/api"
@@ -60,16 +62,18 @@ type Result struct {
 
 // show is one demo.
 type show struct {
-	o      Options
-	s      *demo.Stage
-	redis  *servertest.Redis
-	pg     *servertest.Postgres
-	urls   map[string]string // of the gateways, by host
-	crowd  *crowd
-	portal *portal
-	job    job.ID
-	told   time.Time // of the latest line about how far the job is
-	result Result
+	o        Options
+	s        *demo.Stage
+	redis    *servertest.Redis
+	pg       *servertest.Postgres
+	gateways map[string]string // addresses, by host
+	balancer *balancer
+	url      string // of all gateways: the balancer's
+	crowd    *crowd
+	portal   *portal
+	job      job.ID
+	told     time.Time // of the latest line about how far the job is
+	result   Result
 }
 
 // Run shows it, and leaves nothing behind. What is missing on this machine is a
@@ -90,7 +94,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if o.RunnerArgv == nil {
 		o.RunnerArgv = []string{o.Exe, "runner"}
 	}
-	w := &show{o: o, urls: map[string]string{}}
+	w := &show{o: o, gateways: map[string]string{}}
 	err := demo.OnStage(ctx, o.Options, demoTime, func(ctx context.Context, s *demo.Stage) error {
 		w.s = s
 		return w.play(ctx)
@@ -108,6 +112,7 @@ func (w *show) play(ctx context.Context) error {
 	if err := w.startHosts(ctx); err != nil {
 		return err
 	}
+	defer w.balancer.close()
 	spec, err := w.s.Upload(ctx)
 	if err != nil {
 		return err
@@ -151,18 +156,23 @@ func (w *show) startHosts(ctx context.Context) error {
 	if err := writeSecret(dsn, w.pg.DSN); err != nil {
 		return err
 	}
-	ports := map[int]int{}
+	port, err := w.s.FreePort()
+	if err != nil {
+		return err
+	}
+	front := fmt.Sprintf("127.0.0.1:%d", port)
+	w.url = "http://" + front
+	addrs := map[int]string{}
 	for i := 1; i <= 2; i++ {
-		port, err := w.s.FreePort()
-		if err != nil {
+		if port, err = w.s.FreePort(); err != nil {
 			return err
 		}
-		ports[i] = port
+		addrs[i] = fmt.Sprintf("127.0.0.1:%d", port)
 	}
-	err := w.s.Up(ctx, func(i int) string {
+	err = w.s.Up(ctx, func(i int) string {
 		text := "[gateway]\nstore = \"redis\"\n"
-		if port := ports[i]; port != 0 {
-			text += fmt.Sprintf("listen = \"127.0.0.1:%d\"\n", port)
+		if addrs[i] != "" {
+			text += fmt.Sprintf("listen = %q\nurl = %q\n", addrs[i], w.url)
 		}
 		return text + fmt.Sprintf("[redis]\naddresses = \"unix://%s\"\n[postgres]\ndsn_file = %q\nintake = true\nsink = true\nchunks = true\n", w.redis.Socket, dsn)
 	})
@@ -170,15 +180,18 @@ func (w *show) startHosts(ctx context.Context) error {
 		return err
 	}
 	hosts := w.s.Hosts()
-	for i, port := range ports {
-		w.urls[hosts[i].Name()] = fmt.Sprintf("http://127.0.0.1:%d", port)
+	for i, addr := range addrs {
+		w.gateways[hosts[i].Name()] = addr
 	}
-	for name, url := range w.urls {
-		if err := w.until(ctx, name+" is a gateway", func() error { return ready(ctx, url) }); err != nil {
+	for name, addr := range w.gateways {
+		if err := w.until(ctx, name+" is a gateway", func() error { return ready(ctx, addr) }); err != nil {
 			return err
 		}
 	}
-	w.s.Say("%s and %s are gateways: whom they let in, and what these have to do, is in Redis", hosts[1].Name(), hosts[2].Name())
+	if w.balancer, err = newBalancer(ctx, front, slices.Sorted(maps.Values(w.gateways))); err != nil {
+		return err
+	}
+	w.s.Say("%s and %s are gateways behind a load balancer, %s; what they know of outside workers is in Redis", hosts[1].Name(), hosts[2].Name(), w.url)
 	return nil
 }
 

@@ -70,10 +70,10 @@ func (w *show) stopServers() {
 func writeSecret(file, line string) error { return os.WriteFile(file, []byte(line+"\n"), 0o600) }
 
 // ready asks a gateway whether it lets workers in.
-func ready(ctx context.Context, url string) error {
+func ready(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func ready(ctx context.Context, url string) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", url, resp.Status)
+		return fmt.Errorf("%s answers %s", addr, resp.Status)
 	}
 	return nil
 }
