@@ -89,7 +89,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	g.limits = &limiter{guard: g.guard, told: g.metrics.limited, from: g.from}
 	g.rpc = rpc.New(rpc.Options{
-		Crew: o.Crew, Owner: g.ownerOf, Push: func(w cluster.NodeID, p api.WorkPush) { g.push.Push(w, p) }, Wall: g.wall,
+		Crew: o.Crew, Anywhere: o.Centrifugo.API != "", Owner: g.ownerOf, Push: func(w cluster.NodeID, p api.WorkPush) { g.push.Push(w, p) }, Wall: g.wall,
 		End:    func(w cluster.NodeID, conn string, why api.Disconnect) { g.push.End(w, conn, why) },
 		Pushed: func(took time.Duration) { g.metrics.pushed.Observe(took.Seconds()) },
 	})

@@ -52,6 +52,9 @@ type Options struct {
 	Owner func(worker cluster.NodeID) (string, error)
 	// Push tells a worker something, if it listens.
 	Push func(worker cluster.NodeID, p api.WorkPush)
+	// Anywhere says that workers are told things alike by every gateway, whichever way they
+	// ask: somebody else keeps their connections.
+	Anywhere bool
 	// End ends one connection of a worker.
 	End  func(worker cluster.NodeID, conn string, why api.Disconnect)
 	Wall func() time.Time
@@ -141,7 +144,7 @@ func (s *Service) attach(by Caller, text []byte) (any, error) {
 	defer s.conns.begin(by.Conn)()
 	seat, st, err := s.o.Crew.Attach(desk.Attach{
 		Worker: by.Worker, Owner: by.owner, Slots: req.Slots, Room: req.Room, MemoryBytes: req.MemoryBytes, Executors: req.Executors,
-		Draining: req.Draining, Running: req.Running, Kept: req.Kept, After: req.After, Apart: by.Conn == "",
+		Draining: req.Draining, Running: req.Running, Kept: req.Kept, After: req.After, Apart: s.apart(by),
 	})
 	if err != nil {
 		return nil, err
@@ -226,13 +229,16 @@ func (s *Service) beat(by Caller, text []byte) (any, error) {
 	return api.WorkSeq{Seq: seq}, err
 }
 
+// apart reports whether a worker that asks here may listen elsewhere.
+func (s *Service) apart(by Caller) bool { return by.Conn == "" && !s.o.Anywhere }
+
 // seat reads a request of a session.
 func (s *Service) seat(by Caller, text []byte, req any, of *api.WorkSession) (desk.Seat, error) {
 	if err := Decode(text, req); err != nil {
 		return nil, err
 	}
 	seat, err := s.o.Crew.Seat(by.Worker, of.Session)
-	if roaming, ok := seat.(desk.Roaming); ok && by.Conn == "" {
+	if roaming, ok := seat.(desk.Roaming); ok && s.apart(by) {
 		seat = roaming.Apart()
 	}
 	return seat, err

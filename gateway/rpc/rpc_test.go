@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,62 @@ func TestClosed(t *testing.T) {
 	s.Close()
 	if _, err := s.Call(by, api.RPCAttach, text); !api.IsCode(err, api.CodeNotReady) || c.Stats().Attached != 0 {
 		t.Errorf("%v, %+v", err, c.Stats())
+	}
+}
+
+// roamer is a seat of a crew of several gateways, which notes who may listen elsewhere.
+type roamer struct {
+	desk.Seat
+	attached, seated []bool
+	apart            bool
+}
+
+func (r *roamer) Apart() desk.Seat { r.apart = true; return r }
+
+func (r *roamer) Bye() error {
+	r.seated = append(r.seated, r.apart)
+	return nil
+}
+
+// rover is the crew of a roamer.
+type rover struct{ at *roamer }
+
+func (r rover) Why() error                              { return nil }
+func (r rover) Stats() desk.Stats                       { return desk.Stats{} }
+func (r rover) Names(cluster.NodeID, cluster.Hash) bool { return false }
+
+func (r rover) Attach(a desk.Attach) (desk.Seat, desk.State, error) {
+	r.at.attached = append(r.at.attached, a.Apart)
+	return r.at, desk.State{Session: 1}, nil
+}
+
+func (r rover) Seat(cluster.NodeID, uint64) (desk.Seat, error) {
+	r.at.apart = false
+	return r.at, nil
+}
+
+// TestApart: who asks by HTTP may listen at another gateway, unless all gateways tell workers
+// things alike.
+func TestApart(t *testing.T) {
+	text, err := json.Marshal(api.WorkAttach{Slots: 1, Room: 2, Executors: []string{job.ExecutorWASM}, Client: api.GatewayClient})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		conn           string
+		anywhere, want bool
+	}{{"", false, true}, {"1", false, false}, {"", true, false}} {
+		r := &roamer{}
+		s := New(Options{
+			Crew: rover{r}, Anywhere: tc.anywhere, Owner: func(cluster.NodeID) (string, error) { return "user:ann", nil }, Push: func(cluster.NodeID, api.WorkPush) {}, Wall: time.Now,
+		})
+		by := Caller{Worker: cluster.OutsideID([]byte("a")), Conn: tc.conn}
+		_, errA := s.Call(by, api.RPCAttach, text)
+		_, errB := s.Call(by, api.RPCBye, []byte(`{"session":"1"}`))
+		if errA != nil || errB != nil || !slices.Equal(r.attached, []bool{tc.want}) || !slices.Equal(r.seated, []bool{tc.want}) {
+			t.Errorf("over %q, anywhere %t: attached %v, seated %v; %v, %v", tc.conn, tc.anywhere, r.attached, r.seated, errA, errB)
+		}
+		s.Close()
 	}
 }
 
