@@ -351,7 +351,7 @@ func TestLink(t *testing.T) {
 		"local id = 1\n-- one\nreturn P\n": "local id = 1\nlocal P = ARGV[1]\nreturn P\n",
 		"  -- two\nreturn two(A)\n":        "local P = ARGV[1]\nlocal A, B = 1, 2\nlocal function one() return P end\nlocal function two()\n  return one()\nend\nreturn two(A)\n",
 	} {
-		if got := link(prelude, text); got != want {
+		if got := link(partsOf(prelude), text); got != want {
 			t.Errorf("%q is linked to %q, want %q", text, got, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/redis/rueidis"
 )
@@ -42,10 +43,11 @@ type guardScripts struct{ count, nonce, first, open, claim *script }
 func loadScripts() (all scripts, err error) { return readScripts(texts.ReadFile) }
 
 func readScripts(read func(name string) ([]byte, error)) (all scripts, err error) {
-	prelude, err := read("scripts/prelude.lua")
+	file, err := read("scripts/prelude.lua")
 	if err != nil {
 		return all, err
 	}
+	prelude := partsOf(string(file))
 	for name, at := range map[string]**script{
 		"raise": &all.raise, "tell": &all.tell, "holds": &all.holds, "assign": &all.assign, "cancel": &all.cancel, "settle": &all.settle,
 		"drop": &all.drop, "trim": &all.trim,
@@ -64,7 +66,7 @@ func readScripts(read func(name string) ([]byte, error)) (all scripts, err error
 			}
 			text = bytes.Replace(text, part[0], file, 1)
 		}
-		linked := link(string(prelude), string(text))
+		linked := link(prelude, string(text))
 		sum := sha1.Sum([]byte(linked)) //nolint:gosec // G401: how Redis names scripts
 		*at = &script{rueidis.NewLuaScript(linked), name, hex.EncodeToString(sum[:])}
 	}
@@ -73,33 +75,64 @@ func readScripts(read func(name string) ([]byte, error)) (all scripts, err error
 
 var (
 	definition = regexp.MustCompile(`(?m)^local (?:function )?(\w+(?:, \w+)*)`)
-	comment    = regexp.MustCompile(`(?m)^ *--.*\n`)
 	include    = regexp.MustCompile(`(?m)^--- (\w+)\n`)
-	word       = regexp.MustCompile(`\w+`)
 )
 
 // whose begins a script that is about one worker.
 const whose = "local id = "
 
+// part is something that the prelude defines.
+type part struct {
+	text  string
+	names []string // of what it defines
+	words []string
+}
+
+func partsOf(prelude string) (out []part) {
+	for text := range strings.SplitSeq(bare(prelude), "\n\n") {
+		if defines := definition.FindStringSubmatch(text); defines != nil {
+			out = append(out, part{strings.TrimSpace(text) + "\n", strings.Split(defines[1], ", "), words(text)})
+		}
+	}
+	return out
+}
+
+// bare is a text without its comments.
+func bare(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(strings.TrimLeft(line, " "), "--") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+func words(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+}
+
 // link puts before a script what it names of the prelude, and what that names: each function
 // is made anew at each call, which costs as much as a command. It comes after the line that
 // says whose it is.
-func link(prelude, text string) string {
-	parts := strings.Split(comment.ReplaceAllString(prelude, ""), "\n\n")
-	text = comment.ReplaceAllString(text, "")
+func link(prelude []part, text string) string {
+	text = bare(text)
 	first := ""
 	if strings.HasPrefix(text, whose) {
 		first, text, _ = strings.Cut(text, "\n")
 		first += "\n"
 	}
-	for _, part := range slices.Backward(parts) { // each names only what is before it
-		defines := definition.FindStringSubmatch(part)
-		if defines == nil {
-			continue
+	named := map[string]bool{}
+	name := func(list []string) {
+		for _, w := range list {
+			named[w] = true
 		}
-		named := word.FindAllString(text, -1)
-		if slices.ContainsFunc(strings.Split(defines[1], ", "), func(name string) bool { return slices.Contains(named, name) }) {
-			text = strings.TrimSpace(part) + "\n" + text
+	}
+	name(words(text))
+	for _, p := range slices.Backward(prelude) { // each names only what is before it
+		if slices.ContainsFunc(p.names, func(n string) bool { return named[n] }) {
+			name(p.words)
+			text = p.text + text
 		}
 	}
 	return first + text
