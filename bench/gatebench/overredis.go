@@ -48,8 +48,8 @@ func newRoom(ctx context.Context, name string, n int, at desk.Crew, dial func() 
 		for _, c := range slices.Concat(r.clients, r.askers) {
 			c.Close()
 		}
-		for i := len(ends) - 1; i >= 0; i-- {
-			err = errors.Join(err, ends[i]())
+		for _, end := range slices.Backward(ends) {
+			err = errors.Join(err, end())
 		}
 		return err
 	}
