@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -44,6 +45,13 @@ func startBalancer(t *testing.T) *balancer {
 		b.all.Wait()
 	})
 	return b
+}
+
+// over spreads new connections over these addresses.
+func (b *balancer) over(to []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.to = slices.Clone(to)
 }
 
 // send has all new connections go to one gateway, of an address; "": to all in turn.

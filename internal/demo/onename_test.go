@@ -49,12 +49,18 @@ func TestOneName(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = redis.Stop() })
 	b := startBalancer(t)
-	d, ctx, urls := startGateways(t, 3, fmt.Sprintf("url = %q\nstore = \"redis\"\n", b.url), fmt.Sprintf("[redis]\naddresses = \"unix://%s\"\n", redis.Socket), "[api]\nbearer = \"all\"\n")
-	at := make([]string, 3)
-	for i, h := range d.hosts {
-		at[i] = strings.TrimPrefix(urls[h], "http://")
+	var at []string
+	d, ctx, _ := startGatewaysBehind(t, 3, func(listen string) string {
+		at = append(at, listen)
+		b.over(at)
+		return strings.TrimPrefix(b.url, "http://")
+	}, func(*demo) {}, "store = \"redis\"\n", fmt.Sprintf("[redis]\naddresses = \"unix://%s\"\n", redis.Socket), "[api]\nbearer = \"all\"\n")
+	for _, one := range at {
+		b.send(one)
+		eventually(ctx, t, time.Minute, one+" is a gateway", func() error {
+			return outsideAsk(ctx, http.MethodGet, b.url+"/readyz", "", nil, nil)
+		})
 	}
-	b.to = at
 	holder, err := d.holder(ctx)
 	if err != nil {
 		t.Fatal(err)

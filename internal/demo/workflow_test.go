@@ -140,7 +140,7 @@ func TestWorkflow(t *testing.T) {
 	run(0, "workflow", "ls")
 
 	// The same again with more work in it, and a holder that is killed meanwhile.
-	long := workflowFile(t, 4_000_000)
+	long := workflowFile(t, 1_500_000)
 	out, _ = run(0, "workflow", "run", long, "--key", "storm")
 	storm := strings.TrimSpace(out)
 	for kill := range 2 {
@@ -148,7 +148,7 @@ func TestWorkflow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(ctx, t, time.Minute, "something of it runs", func() error {
+		eventually(ctx, t, 3*time.Minute, "something of it runs", func() error {
 			w, err := d.other(holder).api.Workflow(ctx, storm)
 			if err != nil {
 				return err

@@ -108,8 +108,11 @@ func bare(text string) string {
 	return b.String()
 }
 
+// literal is a text within a script, which names nothing.
+var literal = regexp.MustCompile(`'[^'\n]*'`)
+
 func words(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return strings.FieldsFunc(literal.ReplaceAllString(text, "' '"), func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
 // link puts before a script what it names of the prelude, and what that names: each function
