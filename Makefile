@@ -14,7 +14,7 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 .PHONY: help map build examples demo pictures web web-check test-web deps vmtest tornet tornet-test observability test check lint \
 	sim mutants fuzz bench bench-go install package package-test clean FORCE \
 	prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-access prove-onion \
-	prove-gateway prove-daemons prove-scaleout prove-upgrade prove-web prove-files prove-demo prove-idle prove-package
+	prove-workflows prove-gateway prove-load prove-overload prove-race prove-daemons prove-scaleout prove-upgrade prove-web prove-files prove-demo prove-idle prove-package
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ help: ## show this help
 build: examples ## make bin/skein (static) and the example jobs in bin/examples
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/skein ./cmd/skein
 
-examples: bin/examples/pi.wasm bin/examples/options.wasm bin/examples/sweep.wasm ## compile the example jobs to WASM
+examples: bin/examples/pi.wasm bin/examples/options.wasm bin/examples/sweep.wasm bin/examples/render.wasm ## compile the example jobs to WASM
 
 bin/examples/%.wasm: FORCE
 	GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -ldflags '-s -w' -o $@ ./examples/$*
@@ -123,7 +123,7 @@ fuzz: ## fuzz every decoder for FUZZTIME=30s each
 			echo "$$p $$f"; $(GO) test -run xxx -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$p; \
 		done; done
 
-bench: ## compare with raft, memberlist, wireguard-go, stores, Redis, asynq, river, NATS, onionbalance, gorilla/websocket and centrifuge; writes bench/results.json
+bench: ## compare with raft, memberlist, wireguard-go, stores, Redis, asynq, river, NATS, onionbalance, gorilla/websocket, centrifuge, k6, vegeta, hey and wrk; writes bench/results.json
 	-@scripts/bench-deps
 	cd bench && $(GO) run . -out results.json $(BENCHFLAGS)
 
@@ -170,6 +170,13 @@ prove-jobs: build ## 20 000 histories, 10 000 workers, the choice beside a binar
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'CancelEndsAll|RollingRestart|LocalJob|InTheMiddle|KilledWorker|RefusalSaysWhen|GroupsFile' -p 1 ./daemon ./internal/demo
 	$(GO) test -run xxx -bench Overhead -benchtime 1x ./worker/executor
 
+# RUNS=15 takes ten minutes instead of an hour.
+RUNS ?= 100
+prove-workflows: build ## the log of a run cut behind each event, 100 000 random runs whose holders die, folds of every order, RUNS runs of 30 steps on real hosts that are killed and cut off
+	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 60m -run 'Every|Model|Flow' ./scheduler/flow ./scheduler ./eventlog/state/flows
+	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 60m -run 'OrderDoesNotMatter|EveryBase' ./eventlog/state ./eventlog/state/flows
+	SKEIN_PROVE=1 SKEIN_RUNS=$(RUNS) SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run 'TestWorkflow' ./internal/demo
+
 # About 25 minutes, and 4 GB of disk for a while.
 prove-access: build ## users, roles, streams and limits three times over, parsers fuzzed, hosts and users of real clusters (over TLS too), 10 M events looked through
 	$(GO) test -race -count=3 -timeout 60m ./access ./status/... ./realtime/... ./client ./backend/groupsync ./backend/outside ./gateway ./gateway/registry ./eventlog/state/registry ./scheduler/plan/eligible
@@ -182,9 +189,23 @@ prove-gateway: build ## gateways and outside workers in full: hostile visitors, 
 	-@scripts/deps
 	SKEIN_PROVE=1 $(GO) test -race -count=1 -timeout 60m ./gateway/... ./outside ./scheduler/seats ./eventlog/state/registry
 	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 120m -run 'Hostile|Outsiders|Crew|Strangers|Liars|Model|Twin' ./scheduler ./scheduler/plan
-	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run 'OutsideWorkers|Gateways|RegistryOutlives' ./internal/demo
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run 'OutsideWorkers|Gateways|LinesCut|RegistryOutlives' ./internal/demo
 	cd web/browser && REQUIRE=web SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 150m -run 'Work|Gateway|Portal|Client|PageStays|PageHas|PageIsSent' ./...
 	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./gateway/... ./access ./cluster/event ./cluster/job ./scheduler/stream ./scheduler/plan"
+
+prove-load: build ## load tests: all rooms three times with the race detector, parsers fuzzed, real hosts of which holder and others are killed, three times
+	$(GO) test -race -count=3 -timeout 30m ./load/... ./backend/loads ./eventlog/state/loads
+	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./load ./load/stat ./load/h1 ./load/convert"
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=3 -v -timeout 30m -run 'TestLoadOnHosts' ./internal/demo
+
+prove-overload: build ## the ladder against its twin, parsers fuzzed, goodput at four times the load beside hosts without and with a fixed limit, real hosts flooded for a minute
+	SKEIN_PROVE=1 $(GO) test -race -count=1 -timeout 30m ./overload ./pressure/... ./relief ./status/lanes ./internal/budget
+	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 30m -run Goodput ./pressure/gate
+	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./overload ./pressure"
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'TestOverload$$' ./internal/demo
+
+prove-race: bin/race/skein ## all packages but those of real clusters and guests with the race detector, what `make test` runs without it included
+	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -timeout 120m $$($(GO) list ./... | grep -vE '/(internal/demo|internal/vmtest|test/netns|test/onion|test/deb)$$')
 
 prove-daemons: bin/race/skein ## all cases of real clusters with daemons that are built with the race detector
 	-@scripts/deps
@@ -194,7 +215,8 @@ prove-scaleout: build ## outside workers in a Redis, their connections in a Cent
 	-@scripts/deps
 	REQUIRE=redis,postgres,centrifugo SKEIN_PROVE=1 $(GO) test -race -count=1 -v -timeout 30m ./store/... ./gateway/crew ./gateway/centrifugo ./gateway/channel
 	REQUIRE=redis,postgres,centrifugo SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 120m -run 'RedisStore|Centrifugo|TableOfJobs|ScaleOut' ./internal/demo
-	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./store/..."
+	cd web/browser && REQUIRE=web,redis,centrifugo SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run PortalByCentrifugo .
+	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./store/... ./gateway/centrifugo"
 
 # One case at a time, so that what they time is theirs.
 prove-onion: ## every case on the private Tor network in full, and 10 minutes of fuzzing for each parser

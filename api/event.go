@@ -33,8 +33,8 @@ type EventQuery struct {
 	Limit  uint64         // end after so many; 0: no limit
 	// Tail begins with the last so many of those that are selected; 0: with the first.
 	Tail uint64
-	// Entity is what they are about: "node:n1", "job:ID", "term:7", "actor:uid:0" or
-	// "onion:ADDRESS"; empty: anything.
+	// Entity is what they are about: "node:n1", "job:ID", "run:ID", "term:7",
+	// "actor:uid:0" or "onion:ADDRESS"; empty: anything.
 	Entity string
 	Until  time.Time // by the writers' clocks; zero: to the end
 	Before Cursor    // only what stands before it; nil: all

@@ -37,6 +37,8 @@ type Job struct {
 	// Skipped are the chunks without a result, of a job that has ended: at most
 	// cluster.MaxSpans spans.
 	Skipped []job.Span `json:"skipped,omitempty"`
+	// Outputs are the files that the accepted chunks left; none: there are none.
+	Outputs *job.OutputSum `json:"outputs,omitempty"`
 	// Anomalies are results that count and are odd beside the others, the first
 	// cluster.MaxAnomalies chunks of them.
 	Anomalies   []job.Anomaly `json:"anomalies,omitempty"`

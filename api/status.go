@@ -34,6 +34,8 @@ type Status struct {
 	// LocalHealth is 0 for a host that hears and answers in time, up to 8 for
 	// one that does not and therefore doubts itself before others.
 	LocalHealth int `json:"local_health"`
+	// Pressure is how loaded this host is.
+	Pressure Pressure `json:"pressure"`
 
 	Lease   LeaseSummary  `json:"lease"`
 	Members MemberCounts  `json:"members"`
@@ -69,6 +71,30 @@ type PublishSummary struct {
 	Stored       int        `json:"stored"`
 	Asked        int        `json:"asked"`
 	Reason       string     `json:"reason"`
+}
+
+// Pressure is how loaded a host is, as it measured within the last second.
+type Pressure struct {
+	// Level is normal, elevated, high, severe or critical. Score is what it comes from,
+	// from 0 to 8, and Signal what says most, where the level is not normal.
+	Level  string  `json:"level"`
+	Score  float64 `json:"score"`
+	Signal string  `json:"signal,omitempty"`
+	// CPU, Memory and IO are the shares of the last 10 s in which something waited for
+	// that, MemoryLeft and DiskLeft what nobody uses; null: not known.
+	CPU        *float64 `json:"cpu"`
+	Memory     *float64 `json:"memory"`
+	IO         *float64 `json:"io"`
+	MemoryLeft *float64 `json:"memory_left"`
+	DiskLeft   *float64 `json:"disk_left"`
+	// DelaySeconds is how long work waits on this host at least, in half a second,
+	// ControlDelaySeconds what the lease needs.
+	DelaySeconds        float64 `json:"delay_seconds"`
+	ControlDelaySeconds float64 `json:"control_delay_seconds"`
+	// GoroutineSeconds and SyncSeconds are the p99 of how long a goroutine waits to run,
+	// and of a sync of the event log; 0: there was none.
+	GoroutineSeconds float64 `json:"goroutine_seconds"`
+	SyncSeconds      float64 `json:"sync_seconds"`
 }
 
 // MemberCounts counts members by health. Stopped are those of Dead that said that they
@@ -148,6 +174,7 @@ type JobCounts struct {
 	Partial   int `json:"partial"`
 	Cancelled int `json:"cancelled"`
 	Timeout   int `json:"timeout"`
+	Skipped   int `json:"skipped"`
 }
 
 // Members answers GET /v1/members, sorted by node. With the query all=true it
@@ -190,6 +217,8 @@ type Member struct {
 	NAT   bool `json:"nat"`
 	// SkewSeconds is how far its clock is ahead of this host's; null: unknown.
 	SkewSeconds *float64 `json:"skew_seconds"`
+	// Load is the level of load that it tells, normal to critical; empty: it tells none.
+	Load string `json:"load,omitempty"`
 	// Sponsor hosts may admit others.
 	Sponsor bool `json:"sponsor"`
 	// CertExpiresAt is null for certificates that do not expire.

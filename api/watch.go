@@ -31,6 +31,8 @@ type WatchQuery struct {
 	Topics []string // none: all but the links and the events
 	Jobs   []string // ids, each with all its figures
 	Links  []string // hosts, each with all its half-edges
+	// Workflows are ids of runs, each with its steps.
+	Workflows []string
 	// Events selects among the events, if they are a topic: Since, Kind, Node, After
 	// and About without a job. With neither Since nor After they are those that come;
 	// an empty After that is not nil is the beginning.
@@ -82,6 +84,9 @@ func (q WatchQuery) values() url.Values {
 	v.Del("job")
 	for _, id := range q.Jobs {
 		v.Add("job", id)
+	}
+	for _, id := range q.Workflows {
+		v.Add("workflow", id)
 	}
 	for _, node := range q.Links {
 		v.Add("link", node)

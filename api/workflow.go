@@ -1,10 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster/flow"
@@ -93,6 +96,33 @@ type WorkflowInstance struct {
 	Outputs map[string]json.RawMessage `json:"outputs,omitempty"` // by name
 }
 
+// MaxWatchedInstances bounds the instances of all steps that a watch tells of a run.
+const MaxWatchedInstances = 512
+
+// Watched is w as a watch tells it: without outputs, and of the instances those first that
+// have not ended, have failed or were tried again, as far as there is room for them.
+func (w Workflow) Watched() Workflow {
+	room := MaxWatchedInstances
+	steps := make([]WorkflowStep, len(w.Steps))
+	for i, s := range w.Steps {
+		some := make([]WorkflowInstance, 0, min(len(s.Instances), room))
+		for _, plain := range []bool{false, true} {
+			for _, in := range s.Instances {
+				if (in.State == flow.Completed && in.Try <= 1 || in.State == flow.Blocked) == plain && len(some) < room {
+					in.Outputs = nil
+					some = append(some, in)
+				}
+			}
+		}
+		slices.SortFunc(some, func(a, b WorkflowInstance) int { return cmp.Compare(a.Index, b.Index) })
+		s.Instances = some
+		room -= len(some)
+		steps[i] = s
+	}
+	w.Steps = steps
+	return w
+}
+
 // WorkflowStop is the body of POST /v1/workflows/{id}/stop.
 type WorkflowStop struct {
 	Reason string `json:"reason,omitempty"`
@@ -123,6 +153,60 @@ func (c *Client) Workflows(ctx context.Context) (Workflows, error) {
 // Workflow shows a run by its id, any unique prefix of it, or its name.
 func (c *Client) Workflow(ctx context.Context, id string) (Workflow, error) {
 	return get[Workflow](ctx, c, workflowPath(id))
+}
+
+// FollowWorkflow calls f with a run that has not ended, and again whenever something of it
+// has changed; when it has ended, it returns the run whole. It reconnects as
+// Watch does.
+func (c *Client) FollowWorkflow(ctx context.Context, id string, o FollowOptions, f func(Workflow) error) (Workflow, error) {
+	w, err := c.Workflow(ctx, id)
+	if err != nil || w.State.Final() {
+		return w, err
+	}
+	if err := f(w); err != nil {
+		return w, err
+	}
+	id = string(w.ID)
+	// A watch has a topic: one that is small and quiet.
+	err = c.Watch(ctx, WatchQuery{Topics: []string{"onion"}, Workflows: []string{id}}, o, func(m WatchMessage) error {
+		if m.Event != "snapshot" && m.Event != "delta" {
+			return nil
+		}
+		var d struct {
+			Topic     string
+			Rows, Set []Workflow
+			Last      bool
+			Del       []string
+		}
+		if err := json.Unmarshal(m.Data, &d); err != nil {
+			return fmt.Errorf("watch: %s: %w: %w", m.Event, ErrAnswer, err)
+		}
+		if d.Topic != "workflow/"+id {
+			return nil
+		}
+		for _, w := range append(d.Rows, d.Set...) {
+			if err := f(w); err != nil {
+				return err
+			}
+			if w.State.Final() {
+				return ErrStop
+			}
+		}
+		if len(d.Del) > 0 || d.Last && len(d.Rows) == 0 {
+			return ErrStop // it was forgotten, as is said below
+		}
+		return nil
+	})
+	if err != nil {
+		return w, err
+	}
+	err = c.follow(ctx, o, func(ctx context.Context) error {
+		if w, err = c.Workflow(ctx, id); err != nil {
+			return err
+		}
+		return ErrStop
+	})
+	return w, err
 }
 
 // StopWorkflow ends a run.

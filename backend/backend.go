@@ -13,6 +13,9 @@ import (
 	"github.com/skein-project/skein/backend/bundle"
 	"github.com/skein-project/skein/backend/gauges"
 	"github.com/skein-project/skein/backend/groupsync"
+	"github.com/skein-project/skein/backend/joblogs"
+	"github.com/skein-project/skein/backend/joboutputs"
+	"github.com/skein-project/skein/backend/loads"
 	"github.com/skein-project/skein/backend/outside"
 	"github.com/skein-project/skein/backend/past"
 	"github.com/skein-project/skein/backend/proof"
@@ -31,7 +34,10 @@ import (
 	"github.com/skein-project/skein/forward/jobwatch"
 	"github.com/skein-project/skein/forward/linkwatch"
 	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/load/slice"
 	"github.com/skein-project/skein/status"
+	"github.com/skein-project/skein/worker/artefact"
+	"github.com/skein-project/skein/worker/words"
 )
 
 // Roster says who is a member, and who was.
@@ -94,12 +100,18 @@ type Options struct {
 	Scheduler Scheduler
 	Artefacts Artefacts
 	Compiler  trial.Compiler
-	Recorder  Recorder
-	Forward   *forward.Router
-	Own       Own
-	Sponsor   Sponsor
+	// Words are those of attempts that ran here, Outputs what jobs left.
+	Words    *words.Ring
+	Outputs  *artefact.Store
+	Slices   *slice.Host // this host's parts in load tests
+	Recorder Recorder
+	Forward  *forward.Router
+	Own      Own
+	Sponsor  Sponsor
 	// JoinAddrs lists where newcomers reach this host.
 	JoinAddrs func(via api.TokenVia) ([]string, error)
+	// Load is how loaded this host is.
+	Load Load
 	// Onion and Tor are nil where tor is off.
 	Onion OnionHost
 	Tor   Tor
@@ -110,6 +122,13 @@ type Options struct {
 	Warnings func() []byte
 	Events   func(ctx context.Context, span time.Duration, most int) ([]byte, time.Time, error)
 	Metrics  *prometheus.Registry
+}
+
+// Load tells people how loaded this host is.
+type Load interface {
+	API() api.Pressure
+	Reason() string
+	Pauses() bool // what can wait does
 }
 
 // Backend implements status.Backend.
@@ -141,7 +160,7 @@ func New(o Options) *Backend {
 	hash := &stateHash{}
 	o.Metrics.MustRegister(gauges.New(gauges.Options{Version: o.Version, View: view, Now: o.Now, Wall: time.Now}))
 	b := &Backend{
-		checks: newLogChecks(self, o.Log, hash, o.Logger),
+		checks: newLogChecks(self, o.Log, hash, o.Load.Pauses, o.Logger),
 		meshes: &meshes{
 			self: self, listen: o.Config.Mesh.Listen.String(), autoMTU: func() bool { return o.Live().MTU == 0 }, device: o.Mesh, view: view, own: o.Own,
 			links: linkwatch.New(linkwatch.Options{
@@ -181,9 +200,19 @@ func New(o Options) *Backend {
 		Job: b.jobHere, Changed: o.Log.Changed, Router: o.Forward, Logger: o.Logger,
 		Elsewhere: func() bool { holder := view().Lease.Holder; return holder != "" && holder != self },
 	})
+	b.jobs.Outputs = joboutputs.New(joboutputs.Options{Log: o.Log, Artefacts: o.Artefacts, Aware: func(kind event.Kind) error { return aware(view(), kind) }})
 	b.jobs.Runs = workflows.New(workflows.Options{
-		Self: self, Log: o.Log, Scheduler: o.Scheduler, Remote: o.Forward, Check: b.jobs.checkModule, Spread: b.jobs.spread.To,
+		Self: self, Log: o.Log, Scheduler: o.Scheduler, Remote: o.Forward, Check: b.jobs.checkModule, Files: b.jobs.CheckFiles, Spread: b.jobs.spread.To,
 		AwaitHolder: b.jobs.awaitHolder, Aware: func(kind event.Kind) error { return aware(view(), kind) },
+	})
+	b.jobs.Loads = loads.New(loads.Options{
+		Self: self, Log: o.Log, Scheduler: o.Scheduler, Remote: o.Forward, Host: o.Slices, AwaitHolder: b.jobs.awaitHolder,
+		Members: func() []cluster.NodeID { return livingMembers(view()) }, Holder: func() cluster.NodeID { return view().Lease.Holder },
+		Get: o.Artefacts.Get, Spread: b.jobs.spread.To, Keep: o.Outputs.Put, Kept: o.Outputs.Get,
+		Aware: func(kind event.Kind) error { return aware(view(), kind) }, Logger: o.Logger,
+	})
+	b.jobs.Logs = joblogs.New(joblogs.Options{
+		Self: self, Log: o.Log, Ring: o.Words, Members: func() []cluster.NodeID { return livingMembers(view()) }, Read: o.Outputs.Get, Remote: o.Forward,
 	})
 	proofs := proof.New(proof.Options{
 		Cluster: o.Identity.Cluster, RootKey: o.Identity.RootPub, Head: o.Log.Head, Group: proof.Of(o.Log), Records: o.Coord.Records, Checked: b.checks.ended,
@@ -197,7 +226,7 @@ func New(o Options) *Backend {
 	}
 	reports := published.New(published.Options{Log: o.Log, Served: func() []string { return served(o.Log) }})
 	b.hostStatus = &hostStatus{
-		about: about{self: self, cluster: o.ClusterName, version: o.Version, started: o.Started, timing: o.Timing},
+		about: about{self: self, cluster: o.ClusterName, version: o.Version, started: o.Started, timing: o.Timing, load: o.Load},
 		now:   o.Now, view: view, roster: o.Roster, log: o.Log, checks: b.checks, leases: b.leases, meshes: b.meshes, workers: b.workers,
 		onion: o.Onion, stopping: o.Stopping, published: reports,
 	}
@@ -223,6 +252,7 @@ func New(o Options) *Backend {
 func (b *Backend) Handle(r *forward.Router) {
 	b.users.Desk.Handle(r)
 	b.jobs.Runs.Handle(r)
+	b.jobs.Loads.Handle(r)
 	forward.Handle(r, forward.Carry, b.carried)
 	forward.Handle(r, forward.CheckLog, b.checkLogFor)
 	forward.Handle(r, forward.Debug, b.hostStatus.Hosts.Serve)
@@ -231,6 +261,7 @@ func (b *Backend) Handle(r *forward.Router) {
 	forward.HandleStream(r, forward.FollowJob, b.watches.Serve)
 	forward.Handle(r, forward.Group, b.setGroup)
 	forward.Handle(r, forward.HostOwner, b.setOwner)
+	forward.HandleStream(r, forward.JobLogs, b.jobs.ServeLogs)
 	forward.HandleStream(r, forward.Links, b.meshes.links.Serve)
 	forward.Handle(r, forward.OnionDrain, b.drainOnionFor)
 	forward.Handle(r, forward.OnionGrant, b.takeGrant)

@@ -100,9 +100,9 @@ func TestStatus(t *testing.T) {
 	view := func() *coord.View { return v }
 	now := func() time.Duration { return time.Minute }
 	h := &hostStatus{
-		about: about{self: "n1", cluster: "blue", started: time.Now(), timing: timing},
+		about: about{self: "n1", cluster: "blue", started: time.Now(), timing: timing, load: calm{}},
 		now:   now, view: view, roster: fakeRoster{"n1", "n2"}, log: log,
-		checks: newLogChecks("n1", nil, &stateHash{}, zerolog.Nop()), leases: &leases{self: "n1", timing: timing, now: now, view: view, log: log},
+		checks: newLogChecks("n1", nil, &stateHash{}, calm{}.Pauses, zerolog.Nop()), leases: &leases{self: "n1", timing: timing, now: now, view: view, log: log},
 		meshes:  &meshes{self: "n1", device: fakeDevice{}, view: view},
 		workers: &workers{self: "n1", worker: fakeWorker{}}, stopping: func() bool { return false },
 		published: published.New(published.Options{Served: func() []string { return nil }}),
@@ -187,6 +187,10 @@ func (s *heldArtefacts) Has(h cluster.Hash) (int64, bool) {
 
 func (s *heldArtefacts) Fetch(context.Context, cluster.Hash, []cluster.NodeID) error {
 	return errors.New("nobody has it")
+}
+
+func (s *heldArtefacts) Stream(context.Context, cluster.Hash, int64, []cluster.NodeID) (io.ReadCloser, error) {
+	return nil, errors.New("nobody has it")
 }
 func (s *heldArtefacts) Read(h cluster.Hash, _ int64) ([]byte, error) { return s.have[h], nil }
 func (s *heldArtefacts) Put(io.Reader, int64) (cluster.Hash, error) {
@@ -298,4 +302,15 @@ func TestRemoveReason(t *testing.T) {
 	if _, err := (&members{self: "n1", roster: fakeRoster{"n1"}}).Remove(t.Context(), "uid:0", "n9", "gone"); !api.IsCode(err, api.CodeNotFound) {
 		t.Errorf("no member: %v", err)
 	}
+}
+
+// calm is a host that has nothing to do.
+type calm struct{}
+
+func (calm) API() api.Pressure { return api.Pressure{Level: "normal"} }
+func (calm) Reason() string    { return "" }
+func (calm) Pauses() bool      { return false }
+
+func (s *heldArtefacts) Get(_ context.Context, h cluster.Hash, limit int64) ([]byte, error) {
+	return s.Read(h, limit)
 }

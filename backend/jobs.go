@@ -8,6 +8,9 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/convert"
+	"github.com/skein-project/skein/backend/joblogs"
+	"github.com/skein-project/skein/backend/joboutputs"
+	"github.com/skein-project/skein/backend/loads"
 	"github.com/skein-project/skein/backend/rates"
 	"github.com/skein-project/skein/backend/spread"
 	"github.com/skein-project/skein/backend/trial"
@@ -41,9 +44,9 @@ type jobScheduler interface {
 
 // Artefacts are the modules and configs that this host keeps.
 type Artefacts interface {
-	Has(cluster.Hash) (int64, bool)
-	Fetch(ctx context.Context, h cluster.Hash, from []cluster.NodeID) error
+	joboutputs.Artefacts
 	Read(h cluster.Hash, limit int64) ([]byte, error)
+	Get(ctx context.Context, h cluster.Hash, limit int64) ([]byte, error)
 	Put(r io.Reader, limit int64) (cluster.Hash, error)
 	Spread(ctx context.Context, h cluster.Hash, to []cluster.NodeID) []cluster.NodeID
 }
@@ -52,6 +55,9 @@ type Artefacts interface {
 type jobs struct {
 	*waits.Waits
 	*workflows.Runs
+	*joblogs.Logs
+	*joboutputs.Outputs
+	*loads.Loads
 	self      cluster.NodeID
 	view      func() *coord.View
 	log       fold
@@ -177,4 +183,15 @@ func (b *jobs) Release(ctx context.Context, actor string, id job.ID) (api.Releas
 		return api.Released{}, err
 	}
 	return api.Released{Job: id, Chunks: released.Chunks}, nil
+}
+
+// livingMembers lists the hosts that can be asked.
+func livingMembers(v *coord.View) []cluster.NodeID {
+	var out []cluster.NodeID
+	for _, m := range v.Members {
+		if m.Health != cluster.Dead && m.Health != cluster.Left {
+			out = append(out, m.Node)
+		}
+	}
+	return out
 }

@@ -24,6 +24,8 @@ const (
 	// how many events per second they read, so as not to slow the host down.
 	logCheckEvery = 24 * time.Hour
 	logCheckRate  = 20_000
+	// logCheckAgain is when one is tried again that had to wait.
+	logCheckAgain = time.Minute
 	// livePause is the time between tries to find the daemon's state at rest.
 	livePause = 50 * time.Millisecond
 )
@@ -42,6 +44,7 @@ type logChecks struct {
 	self   cluster.NodeID
 	log    checkedLog
 	hash   *stateHash
+	paused func() bool // the host has too much to do: the daily check waits
 	logger zerolog.Logger
 	// asked wakes run; capacity 1, since one waiting request is enough.
 	asked chan struct{}
@@ -52,8 +55,8 @@ type logChecks struct {
 	last *api.LogCheck // the last one that ended
 }
 
-func newLogChecks(self cluster.NodeID, log checkedLog, hash *stateHash, logger zerolog.Logger) *logChecks {
-	return &logChecks{self: self, log: log, hash: hash, logger: logger, asked: make(chan struct{}, 1)}
+func newLogChecks(self cluster.NodeID, log checkedLog, hash *stateHash, paused func() bool, logger zerolog.Logger) *logChecks {
+	return &logChecks{self: self, log: log, hash: hash, paused: paused, logger: logger, asked: make(chan struct{}, 1)}
 }
 
 // join returns what is known of a run; with run 0 of the one that is running, which
@@ -98,7 +101,7 @@ func (c *logChecks) ended() *api.LogCheck {
 
 // run carries out checks until ctx ends.
 func (c *logChecks) run(ctx context.Context) error {
-	tick := time.NewTicker(logCheckEvery)
+	tick := time.NewTimer(logCheckEvery)
 	defer tick.Stop()
 	for {
 		slow := false
@@ -107,6 +110,11 @@ func (c *logChecks) run(ctx context.Context) error {
 			return ctx.Err()
 		case <-c.asked:
 		case <-tick.C:
+			if c.paused() {
+				tick.Reset(logCheckAgain)
+				continue
+			}
+			tick.Reset(logCheckEvery)
 			c.mu.Lock()
 			if slow = c.now == nil; slow {
 				c.begin()

@@ -43,7 +43,7 @@ func checking(t *testing.T, events int) (*logs, string) {
 			t.Error(err)
 		}
 	})
-	return &logs{self: id.Node, log: l, checks: newLogChecks(id.Node, l, &stateHash{}, zerolog.Nop()), logger: zerolog.Nop()}, logDir
+	return &logs{self: id.Node, log: l, checks: newLogChecks(id.Node, l, &stateHash{}, calm{}.Pauses, zerolog.Nop()), logger: zerolog.Nop()}, logDir
 }
 
 func (c *logChecks) wait(t *testing.T, run uint64) api.LogCheck {
@@ -178,7 +178,7 @@ func (l hangingLog) Verify(ctx context.Context, _ func(uint64)) (audit.Report, e
 func TestStopDuringLogCheck(t *testing.T) {
 	var out bytes.Buffer
 	log := hangingLog{begun: make(chan struct{})}
-	c := newLogChecks("n1", log, &stateHash{}, zerolog.New(&out).Level(zerolog.WarnLevel))
+	c := newLogChecks("n1", log, &stateHash{}, calm{}.Pauses, zerolog.New(&out).Level(zerolog.WarnLevel))
 	if _, err := c.join(0, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,7 @@ type about struct {
 	version string
 	started time.Time
 	timing  lease.Timing
+	load    Load
 }
 
 // hostStatus answers how this host and its members are.
@@ -101,8 +102,8 @@ func (h *hostStatus) Status(context.Context) (api.Status, error) {
 	st := api.Status{
 		Cluster: h.cluster, Version: h.version, Role: v.Lease.Role, Term: v.Lease.Term,
 		UptimeSeconds: time.Since(h.started).Seconds(), Lease: h.leases.summary(v), Mesh: h.meshes.summary(v),
-		LocalHealth: v.LocalHealth,
-		Reasons:     []string{},
+		LocalHealth: v.LocalHealth, Pressure: h.load.API(),
+		Reasons: []string{},
 	}
 	for _, m := range v.Members {
 		st.Members.Total++
@@ -136,6 +137,9 @@ func (h *hostStatus) Status(context.Context) (api.Status, error) {
 	}
 	for _, id := range st.Lease.Abstaining {
 		st.Reasons = append(st.Reasons, fmt.Sprintf("%s abstains: %s", id, v.Abstains(id)))
+	}
+	if why := h.load.Reason(); why != "" {
+		st.Reasons = append(st.Reasons, why)
 	}
 	if d := h.log.Disk(); d.State == disk.Low || d.State == disk.Full {
 		st.Reasons = append(st.Reasons, "event log: "+convert.Room(d))
@@ -184,6 +188,8 @@ func (h *hostStatus) Status(context.Context) (api.Status, error) {
 				st.Jobs.Cancelled++
 			case job.TimedOut:
 				st.Jobs.Timeout++
+			case job.Skipped:
+				st.Jobs.Skipped++
 			}
 		}
 	})

@@ -27,10 +27,14 @@ const (
 // Submit implements status.JobControl: the artefacts go to the voters, so that the
 // job survives the loss of this host, then the job goes to the holder.
 func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) (api.SubmitResponse, error) {
-	if err := b.outsideIsKnown(req.Spec); err != nil {
+	if err := b.isKnown(req.Spec); err != nil {
 		return api.SubmitResponse{}, err
 	}
 	if err := b.checkModule(ctx, req.Spec); err != nil {
+		return api.SubmitResponse{}, err
+	}
+	uploads, err := b.CheckFiles(ctx, req.Spec, actor)
+	if err != nil {
 		return api.SubmitResponse{}, err
 	}
 	if err := b.trial.Check(ctx, req.Spec); err != nil {
@@ -40,7 +44,7 @@ func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) 
 		return api.SubmitResponse{}, err
 	}
 	if req.Wait != api.WaitLocal { // which needs to be on the holder's disk only
-		if err := b.spread.To(ctx, req.Spec.Hashes()); err != nil {
+		if err := b.spread.To(ctx, append(req.Spec.Hashes(), uploads...)); err != nil {
 			return api.SubmitResponse{}, err
 		}
 	}
@@ -52,15 +56,18 @@ func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) 
 	return out, nil
 }
 
-// outsideIsKnown refuses a job for outside workers while a member that lives does not know
-// of them: it would fold another job.
-func (b *jobs) outsideIsKnown(spec job.Spec) error {
-	if !spec.Permission.Outside {
-		return nil
+// isKnown refuses a job that waits for others, or is for outside workers, while a member
+// that lives does not know what that is: it would fold another job.
+func (b *jobs) isKnown(spec job.Spec) (err error) {
+	what := "after"
+	if len(spec.After) > 0 {
+		err = aware(b.view(), event.KindScheduleSet) // of the same version
 	}
-	err := aware(b.view(), event.KindWorkerEnrolled)
+	if err == nil && spec.Permission.Outside {
+		what, err = "permission.outside", aware(b.view(), event.KindWorkerEnrolled)
+	}
 	if p, ok := errors.AsType[*api.Problem](err); ok {
-		p.Detail = "permission.outside: " + p.Detail
+		p.Detail = what + ": " + p.Detail
 	}
 	return err
 }
@@ -137,10 +144,13 @@ func (b *jobs) awaitJob(ctx context.Context, id job.ID) {
 
 // submitHere gives a job to this host's scheduler; this host is the holder.
 func (b *jobs) submitHere(ctx context.Context, by forward.Asker, req api.SubmitRequest) (api.SubmitResponse, error) {
-	if err := b.outsideIsKnown(req.Spec); err != nil {
+	if err := b.isKnown(req.Spec); err != nil {
 		return api.SubmitResponse{}, err
 	}
 	if err := b.checkModule(ctx, req.Spec); err != nil {
+		return api.SubmitResponse{}, err
+	}
+	if _, err := b.CheckFiles(ctx, req.Spec, by.Actor); err != nil {
 		return api.SubmitResponse{}, err
 	}
 	until := scheduler.WaitStable

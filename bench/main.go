@@ -15,9 +15,11 @@ import (
 
 	"github.com/skein-project/skein/bench/facebench"
 	"github.com/skein-project/skein/bench/gatebench"
+	"github.com/skein-project/skein/bench/loadbench"
 	"github.com/skein-project/skein/bench/logbench"
 	"github.com/skein-project/skein/bench/memberbench"
 	"github.com/skein-project/skein/bench/onionbench"
+	"github.com/skein-project/skein/bench/overloadbench"
 	"github.com/skein-project/skein/bench/queuebench"
 	"github.com/skein-project/skein/bench/suite"
 	"github.com/skein-project/skein/bench/watchbench"
@@ -35,6 +37,12 @@ func main() {
 		debug.SetGCPercent(400)
 		os.Exit(gatebench.Gateways(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
+	if len(os.Args) > 1 && os.Args[1] == loadbench.TargetRole {
+		os.Exit(loadbench.Target(os.Stdin, os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == loadbench.ClientRole {
+		os.Exit(loadbench.Client(os.Args[2:], os.Stdout))
+	}
 	debug.SetGCPercent(400) // as a daemon does; for all peers in this process alike
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -48,8 +56,8 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	out := flags.String("out", "", "file of results to write")
-	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, watch-append, replay, web-size, web-paint, web-network, web-events, top-idle, top-binary, gateway-push, gateway-token, gateway-crew, gateway-many, gateway-redis, gateway-scale, gateway-browser")
+	out := flags.String("out", "", "file of results to write; with -run its other rows stay")
+	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, workflows, workflow-outputs, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, watch-append, replay, web-size, web-paint, web-network, web-events, top-idle, top-binary, load, gateway-push, gateway-token, gateway-crew, gateway-many, gateway-redis, gateway-centrifugo, gateway-scale, gateway-browser, overload")
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
 	burst := flags.Duration("burst", 0, "how long one round of a throughput takes; 0: a second, or with -short as long as shows that it works")
 	dir := flags.String("dir", "", "where the stores lie for the time of the run; a temporary directory by default")
@@ -92,6 +100,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		{"log-verify", logbench.Verification},
 		{"log-catchup", logbench.CatchUp},
 		{"queues", queuebench.Queues},
+		{"workflows", queuebench.Workflows},
+		{"workflow-outputs", queuebench.Outputs},
 		{"plan", decisions},
 		{"guests", guests},
 		{"members", memberbench.Membership},
@@ -108,13 +118,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		{"web-events", facebench.WebEvents},
 		{"top-idle", facebench.TopIdle},
 		{"top-binary", facebench.TopBinary},
+		{"load", loadbench.Load},
 		{"gateway-push", gatebench.Push},
 		{"gateway-token", gatebench.Token},
 		{"gateway-crew", gatebench.Crew},
 		{"gateway-many", gatebench.Many},
 		{"gateway-redis", gatebench.OverRedis},
+		{"gateway-centrifugo", gatebench.OverCentrifugo},
 		{"gateway-scale", gatebench.Scale},
 		{"gateway-browser", browserGuest},
+		{"overload", overloadbench.Goodput},
 	} {
 		if !groups.MatchString(g.name) {
 			continue
@@ -142,6 +155,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return errors.New("nothing was measured")
 	case *out == "":
 		return nil
+	}
+	if *only != "" {
+		if err := report.Keep(*out); err != nil {
+			return err
+		}
 	}
 	return report.Write(*out)
 }

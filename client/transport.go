@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/internal/budget"
 	"github.com/skein-project/skein/internal/wait"
 )
 
@@ -28,7 +29,7 @@ type transport struct {
 	list   []*endpoint
 	once   bool
 	signer *signer // nil: nothing is signed
-	budget budget
+	budget budget.Budget
 	seen   seen
 }
 
@@ -38,7 +39,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		defer req.Body.Close()
 	}
-	t.budget.call(time.Now())
+	t.budget.Call(time.Now())
 	tried := make([]int, len(t.list))
 	var busy *api.Problem // the last that a host was overloaded: it is there, whoever is gone
 	var said told         // by the last one that is there
@@ -191,7 +192,7 @@ func (t *transport) again(req *http.Request, cause, why error, busy *api.Problem
 		return 0, false
 	}
 	// A try at the time that the host told is at its pace.
-	return pause, told || t.budget.take(time.Now())
+	return pause, told || t.budget.Take(time.Now())
 }
 
 // patient reports whether a request goes on that every endpoint has failed. A stream

@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/internal/budget"
 )
 
 // asked is a request that a fake host got.
@@ -278,7 +279,7 @@ func TestBudget(t *testing.T) {
 			}
 		}
 		more := len(f.asked) - calls
-		if limit := budgetMost + calls*budgetShare + time.Since(began).Seconds()*budgetRate; float64(more) > limit || float64(more) < limit/2 {
+		if limit := budget.Most + calls*budget.Share + time.Since(began).Seconds()*budget.Rate; float64(more) > limit || float64(more) < limit/2 {
 			t.Errorf("%d tries more in %s, the budget is %.0f", more, time.Since(began), limit)
 		}
 	})

@@ -70,6 +70,11 @@ type Live struct {
 	AcceptNames []string
 	// OnionWeight is this host's share of the introduction points.
 	OnionWeight uint32
+	// OverloadEnabled lets overload have consequences, which begins where work waits for
+	// OverloadDelayMS.
+	OverloadEnabled bool
+	OverloadDelayMS int64
+	LoadTests       LoadTests
 }
 
 // Node is [node]: what this host is.
@@ -149,6 +154,13 @@ func (s Status) Names() []string {
 type Jobs struct {
 	// ArtefactBytes bounds what uploads may take on disk.
 	ArtefactBytes int64
+	// LogBytes and LogDays bound what attempts wrote to standard error and that is kept
+	// on this host, OutputBytes the copies of what jobs left, OutputCopies how many hosts
+	// have each.
+	LogBytes     int64
+	LogDays      int
+	OutputBytes  int64
+	OutputCopies int
 	// WorkerResults bounds the results per second that one worker is given
 	// work for; 0: nothing does, as with the others.
 	WorkerResults int

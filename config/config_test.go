@@ -59,7 +59,7 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range fromFile.Show() {
-		if e.Origin != FromFile && e.Key != "mesh.peers" && e.Key != "exec.programs" && e.Key != "onion.operators" {
+		if e.Origin != FromFile && e.Key != "mesh.peers" && e.Key != "exec.programs" && e.Key != "load.targets" && e.Key != "onion.operators" {
 			t.Errorf("%s is not in the example", e.Key)
 		}
 	}
@@ -110,6 +110,12 @@ advertise = ["192.0.2.1:4000", "[2001:db8::1]:4000"]
 n2 = ["192.0.2.2:51820"]
 [exec.programs]
 render = ["/usr/bin/render", "--batch"]
+[load]
+enabled = true
+owners = ["group:qa", "uid:1000"]
+[load.targets]
+"api.example.org:443" = 2000
+"10.20.0.0/16:8000-8999" = 0
 [clock]
 tolerance_seconds = 2
 [worker]
@@ -144,6 +150,8 @@ check_status = "204"
 	}
 	for key, value := range map[string]string{
 		"exec.programs":           `{ render = ["/usr/bin/render", "--batch"] }`,
+		"load.targets":            `{ "10.20.0.0/16:8000-8999" = 0, "api.example.org:443" = 2000 }`,
+		"load.owners":             `["group:qa", "uid:1000"]`,
 		"mesh.peers":              `{ n2 = ["192.0.2.2:51820"] }`,
 		"mesh.advertise":          `["192.0.2.1:4000", "[2001:db8::1]:4000"]`,
 		"clock.tolerance_seconds": "2",
@@ -268,6 +276,8 @@ func TestRefusals(t *testing.T) {
 		{"table for value", "[state_dir]\n", 1, "state_dir", "want a string, got a table"},
 		{"out of range", "[mesh]\nmtu = 100\n", 2, "mesh.mtu", "100 is out of range, want 1280 to 8920"},
 		{"negative", "[node]\npriority = -1\n", 2, "node.priority", "out of range"},
+		{"no delay", "[overload]\ndelay_ms = 0\n", 2, "overload.delay_ms", "out of range"},
+		{"overloaded by a word", "[overload]\nenabled = \"no\"\n", 2, "overload.enabled", "want true or false"},
 		{"too far off", "[clock]\ntolerance_seconds = 3600\n", 2, "clock.tolerance_seconds", "out of range"},
 		{"not a number", "[clock]\ntolerance_seconds = nan\n", 2, "clock.tolerance_seconds", "out of range"},
 		{"groups in the open", "[jobs]\ngroups_url = \"http://x/g\"\n", 2, "jobs.groups_url", "https://host"},
@@ -327,6 +337,10 @@ func TestRefusals(t *testing.T) {
 		{"host name endpoint", "[mesh]\nadvertise = [\"a.example:1\"]\n", 2, "mesh.advertise", "is not an address"},
 		{"endpoint type", "[mesh]\nadvertise = [1]\n", 2, "mesh.advertise", "a list with an integer"},
 		{"many endpoints", "[mesh]\nadvertise = [\"1.1.1.1:1\",\"1.1.1.1:2\",\"1.1.1.1:3\",\"1.1.1.1:4\",\"1.1.1.1:5\"]\n", 2, "mesh.advertise", "at most 4"},
+		{"load target", "[load.targets]\n\"x\" = 5\n", 1, "load.targets", "HOST:PORT"},
+		{"load metadata", "[load.targets]\n\"169.254.169.254:80\" = 5\n", 1, "load.targets", "nothing is ever sent there"},
+		{"load rate", "[load.targets]\n\"x:80\" = \"a\"\n", 1, "load.targets", "want an integer"},
+		{"load owner", "load.owners = [\"ann\"]\n", 1, "load.owners", "neither a user"},
 		{"program name", "[exec.programs]\nA = [\"/bin/a\"]\n", 1, "exec.programs", "a program's name"},
 		{"program path", "[exec.programs]\na = [\"a\"]\n", 1, "exec.programs", "not an absolute path"},
 		{"program list", "[exec.programs]\na = \"/bin/a\"\n", 1, "exec.programs", "want a list of strings"},

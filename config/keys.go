@@ -56,11 +56,11 @@ func Default() Config {
 			API:     API{Listen: []netip.AddrPort{}, Bearer: "read", Origins: []string{}, Names: []string{}},
 			Gateway: Gateway{Proxies: []netip.Prefix{}, Origins: []string{}, MaxClients: 20_000, Store: StoreMemory, Push: PushEmbedded},
 			Redis:   Redis{Addresses: []string{}, Prefix: "sk", ResultBytes: 1 << 30},
-			Jobs:    Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000, LogStarts: "auto"},
+			Jobs:    Jobs{ArtefactBytes: 4 << 30, LogBytes: 256 << 20, LogDays: 7, OutputBytes: 8 << 30, OutputCopies: 2, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000, LogStarts: "auto"},
 		},
 		Live: Live{
-			Priority: 100, Eligible: true, Tolerance: 5 * time.Second, LogLevel: "info", OnionWeight: 100,
-			ProbeMTU: true, AcceptNames: []string{}, Advertise: []netip.AddrPort{}, Peers: map[cluster.NodeID][]netip.AddrPort{},
+			Priority: 100, Eligible: true, Tolerance: 5 * time.Second, LogLevel: "info", OnionWeight: 100, OverloadEnabled: true, OverloadDelayMS: 50,
+			ProbeMTU: true, LoadTests: LoadTests{Owners: []string{}, Targets: map[string]float64{}}, AcceptNames: []string{}, Advertise: []netip.AddrPort{}, Peers: map[cluster.NodeID][]netip.AddrPort{},
 		},
 		origin: map[string]Origin{},
 	}
@@ -71,7 +71,7 @@ const KeyNodeName = "node.name"
 
 // keys returns the table of keys, in the order of the example file.
 func keys() []key {
-	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), acceptKeys(), statusKeys(), execKeys(), torKeys(), onionKeys(), apiKeys(), gatewayKeys(), redisKeys(), centrifugoKeys(), postgresKeys())
+	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), acceptKeys(), overloadKeys(), loadKeys(), statusKeys(), execKeys(), torKeys(), onionKeys(), apiKeys(), gatewayKeys(), redisKeys(), centrifugoKeys(), postgresKeys())
 }
 
 func hostKeys() []key {
@@ -210,6 +210,16 @@ func statusKeys() []key {
 			"read. Empty: only root and the daemon's own user."),
 		intKey("jobs.artefact_bytes", func(c *Fixed) *int64 { return &c.Jobs.ArtefactBytes }, 1<<20, 1<<44,
 			"Disk space for uploaded modules and configs."),
+		intKey("jobs.log_bytes", func(c *Fixed) *int64 { return &c.Jobs.LogBytes }, 1<<20, 1<<40,
+			"Disk space for what attempts wrote to standard error on this host; the oldest goes",
+			"when it is full."),
+		intKey("jobs.log_days", func(c *Fixed) *int { return &c.Jobs.LogDays }, 1, 3650,
+			"How long that is kept."),
+		intKey("jobs.output_bytes", func(c *Fixed) *int64 { return &c.Jobs.OutputBytes }, 1<<20, 1<<44,
+			"Disk space for what jobs left: the files that their chunks wrote, and what their first",
+			"failures said."),
+		intKey("jobs.output_copies", func(c *Fixed) *int { return &c.Jobs.OutputCopies }, 1, 16,
+			"On how many hosts each of these is kept. It should be the same on all hosts."),
 		intKey("jobs.worker_results", func(c *Fixed) *int { return &c.Jobs.WorkerResults }, 0, 1<<20,
 			"Results per second for which one worker is given work, and ten times as",
 			"many at once. Work in chunks of 10 to 60 s stays far below. 0: no limit.",

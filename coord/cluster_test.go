@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -387,6 +388,25 @@ func TestSuspendEndsLease(t *testing.T) {
 		asleep.Store(int64(2 * time.Second)) // above T/4, below the lease
 		w.until("lease lost", 2*time.Second, func() bool { return !s.MayAct(term) })
 		w.until("holds a later term", 20*time.Second, func() bool { return w.holder() == a.node && s.View().Lease.Term > term })
+	})
+}
+
+// TestLongVersion: a build whose name no heartbeat has room for is a member like others.
+func TestLongVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, cluster.ProfileLAN, 2, lan)
+		a, b := w.add("host-a", 10), w.add("host-b", 20)
+		a.founder = true
+		a.knows(b)
+		b.knows(a)
+		b.version = "0~git20261128100946.0b8cf491+dirty"
+		a.start()
+		b.start()
+		defer w.stopAll()
+		w.until("both alive", 10*time.Second, w.allAlive)
+		if m, _ := a.svc.View().Member(b.node); len(m.Version) != wire.MaxShortText || !strings.HasPrefix(b.version, m.Version) {
+			t.Errorf("host-a knows host-b as of version %q", m.Version)
+		}
 	})
 }
 

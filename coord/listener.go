@@ -154,7 +154,7 @@ func (l *listener) swim(d transport.Delivery, m swim.Message, state *wire.SwimSt
 func (l *listener) state(p *peerState, st *wire.SwimState, at time.Duration) {
 	hb := p.beat
 	hb.Role, hb.Term, hb.Holder = cluster.RoleStandby, st.Term, st.Holder
-	hb.Members, hb.Log, hb.LogEvents = st.Members, st.Log, st.LogEvents
+	hb.Members, hb.Log, hb.LogEvents, hb.Load = st.Members, st.Log, st.LogEvents, st.Load
 	if st.Publishing {
 		hb.Role = cluster.RolePublisher
 	}

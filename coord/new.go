@@ -249,7 +249,7 @@ func (b *builder) views() {
 		count: b.m.duplicates, log: b.log,
 	}
 	maker := &viewMaker{
-		version: o.Version, profile: o.Profile, hosts: m.hosts, health: s.health, net: s.net, elector: elector, records: m.records,
+		version: o.Version, profile: o.Profile, hosts: m.hosts, local: s.local, health: s.health, net: s.net, elector: elector, records: m.records,
 		shares: s.shares, endpoints: m.endpoints, log: s.beats.says.log, clocks: s.clocks, duplicates: s.duplicates, m: b.m,
 	}
 	s.views.make = maker.view

@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/coord/election"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/coord/transport"
+	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/lease"
 )
 
@@ -50,6 +51,7 @@ type Local struct {
 	Draining    bool
 	IntroPoints uint32
 	LastPublish *uint64
+	Load        *wire.Load // nil: not known
 }
 
 // Options are what a Service is made of. Fields without "optional" must be
@@ -103,7 +105,7 @@ type Options struct {
 	// Rand returns a number in [0,1); optional.
 	Rand func() float64
 
-	// Version of the program, "MAJOR.MINOR...".
+	// Version of the program, "MAJOR.MINOR..."; others hear its first wire.MaxShortText bytes.
 	Version string
 	// Log and Local are called by the loop and must not block; both optional.
 	Log   func() LogState
@@ -179,6 +181,8 @@ func (o *Options) check() error {
 		}
 		o.Timing = &t
 	}
+	// A build may have a longer name than a heartbeat has room for; its beginning tells.
+	o.Version = o.Version[:min(len(o.Version), wire.MaxShortText)]
 	if o.Port == 0 {
 		o.Port = Port
 	}

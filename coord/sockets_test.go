@@ -103,8 +103,8 @@ func realHosts(t *testing.T, n int) (w *world, hosts []*host, wait func(what str
 				tick.Stop()
 				return time.Since(start)
 			}
-			if time.Since(start) > 20*time.Second {
-				t.Fatalf("%s: not within 20 s; %+v", what, hosts[0].svc.View().Lease)
+			if time.Since(start) > time.Minute { // a busy machine takes the clock's time too
+				t.Fatalf("%s: not within a minute; %+v", what, hosts[n-1].svc.View().Lease)
 			}
 		}
 	}

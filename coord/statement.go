@@ -36,7 +36,7 @@ func (w *statement) heartbeat(p *peerState, now time.Duration, leaving bool) wir
 		Eligible: w.elector.Eligible() && !leaving, Leaving: leaving, Term: st.Term, Holder: st.Holder,
 		Abstains: st.Abstaining != "", Members: w.records.Digest(), Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber),
 		Slots: local.Slots, Busy: min(local.Busy, local.Slots), SentUS: uint64(now.Microseconds()),
-		KnownPeers: []wire.PeerHint{}, Inc: new(w.health.Incarnation()),
+		KnownPeers: []wire.PeerHint{}, Inc: new(w.health.Incarnation()), Load: local.Load,
 	}
 	if p.beatAt > 0 && p.beat.SentUS > 0 {
 		hb.EchoUS, hb.HeldUS = p.beat.SentUS, uint64(max(0, now-p.beatAt).Microseconds())
@@ -50,7 +50,7 @@ func (w *statement) ack() *wire.SwimState {
 	st, own := w.elector.Status(), w.log.newest()
 	return &wire.SwimState{
 		Publishing: w.elector.Authority().MayPublish(), Term: st.Term, Holder: st.Holder, Members: w.records.Digest(),
-		Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber),
+		Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber), Load: w.local().Load,
 	}
 }
 

@@ -78,6 +78,8 @@ type MemberView struct {
 	Abstains bool
 	// LogEvents is how many events that host has.
 	LogEvents uint64
+	// Load is how loaded it says that it is; nil: it does not.
+	Load *wire.Load
 	// LogDigest is what that host said of its log within the last seconds; zero: it
 	// said nothing.
 	LogDigest [16]byte

@@ -25,6 +25,7 @@ type viewMaker struct {
 	version    string
 	profile    cluster.Profile
 	hosts      *hosts
+	local      func() Local
 	health     *health.Monitor
 	net        *transport.Transport
 	elector    *election.Elector
@@ -84,7 +85,7 @@ func (v *viewMaker) member(m cluster.Member, st lease.Status, now time.Duration)
 		mv.Health, mv.LastHeard, mv.Heard, mv.CaughtUp = cluster.Alive, now, true, true
 		mv.Version, mv.Level, mv.Profile, mv.Term, mv.TermHolder = v.version, event.Level, v.profile, st.Term, st.Holder
 		mv.Publishing, mv.Abstains = v.elector.Authority().MayPublish(), st.Abstaining != ""
-		mv.Eligible, mv.LogEvents = v.elector.Eligible(), own.Events
+		mv.Eligible, mv.LogEvents, mv.Load = v.elector.Eligible(), own.Events, v.local().Load
 		mv.Share, mv.Backends = v.shares.Own()
 		mv.Duplicate = v.duplicates.own
 		return mv
@@ -113,7 +114,7 @@ func (v *viewMaker) member(m cluster.Member, st lease.Status, now time.Duration)
 	mv.Synced = p.beatAt > 0 && p.beat.Members == wire.Digest(v.records.Digest())
 	mv.Version, mv.Level, mv.Profile, mv.Term, mv.TermHolder = p.beat.Version, p.beat.Level, p.beat.Profile, p.beat.Term, p.beat.Holder
 	mv.Publishing, mv.Abstains = p.core.Publishing, p.core.Abstains
-	mv.Eligible, mv.CaughtUp, mv.LogEvents = p.core.Eligible, p.core.CaughtUp, p.beat.LogEvents
+	mv.Eligible, mv.CaughtUp, mv.LogEvents, mv.Load = p.core.Eligible, p.core.CaughtUp, p.beat.LogEvents, p.beat.Load
 	if now-p.beatAt <= v.log.within {
 		mv.LogDigest = p.beat.Log
 	}

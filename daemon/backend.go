@@ -18,8 +18,8 @@ func (d *daemon) newBackend(h *history, w *work, m *members, o onions, router *f
 		Identity: id.Identity, ClusterName: id.clusterName(), Version: d.o.Version, Started: d.started, Timing: d.timing, Now: sysclock.Boot,
 		Config: d.cfg, Live: d.conf, Running: d.running, Stopping: d.stopping.Load,
 		Log: h.Log, Coord: h.peers.svc, Mesh: d.device.Mesh, Roster: id.roster, Worker: w.worker, Scheduler: w.sched,
-		Artefacts: w.artefacts, Compiler: w.wasm, Recorder: h.journal, Forward: router,
-		Own: m.own, Sponsor: m.sponsor, JoinAddrs: addrs.List, Logger: d.log, Metrics: d.reg, Warnings: d.last.Text,
+		Artefacts: w.Artefacts, Words: w.Words, Outputs: w.Outputs, Slices: w.slices, Compiler: w.wasm, Recorder: h.journal, Forward: router,
+		Load: w.relief, Own: m.own, Sponsor: m.sponsor, JoinAddrs: addrs.List, Logger: d.log, Metrics: d.reg, Warnings: d.last.Text,
 		Events: offline.RecentEvents(h.Log, id.Identity, h.peers.svc.Records),
 	}
 	if o.host != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"time"
 
 	"github.com/skein-project/skein/backend"
 	"github.com/skein-project/skein/cluster"
@@ -17,6 +16,7 @@ import (
 	"github.com/skein-project/skein/membership"
 	"github.com/skein-project/skein/membership/deviceplan"
 	"github.com/skein-project/skein/membership/voters"
+	"github.com/skein-project/skein/relief"
 )
 
 // newCoordination makes the coordination service on the mesh, whose device runs
@@ -71,42 +71,10 @@ func (g *ground) newCoordination(
 	})
 }
 
-// remembering runs svc and writes down at its end when the other voters were last
-// heard, for an operator who is about to give them up.
-func (g *ground) remembering(id *identity, svc *coord.Service) func(context.Context) error {
-	files := store.New(g.cfg.StateDir, id.Cluster, id.Node)
-	former, _ := files.LoadSeen()
-	return func(ctx context.Context) error {
-		files.DropSeen()
-		err := svc.Run(ctx)
-		seen := seenBy(svc.View(), sysclock.Boot(), time.Now())
-		if err := files.SaveSeen(seen.After(former)); err != nil {
-			g.log.Warn().Err(err).Msg("not written down when the other voters were last heard")
-		}
-		return err
-	}
-}
-
-// seenBy is what v knows of the other voters; now is the local time, wall that of
-// the day.
-func seenBy(v *coord.View, now time.Duration, wall time.Time) store.Seen {
-	seen := store.Seen{Stopped: wall.UTC(), Heard: map[cluster.NodeID]time.Time{}}
-	for _, node := range v.Lease.Config.Voters {
-		if node == v.Self {
-			continue
-		}
-		seen.Heard[node] = time.Time{}
-		if m, ok := v.Member(node); ok && m.Heard {
-			seen.Heard[node] = wall.Add(m.LastHeard - now).UTC()
-		}
-	}
-	return seen
-}
-
 // local is what heartbeats say of this host.
 func (g *ground) local(w *work, o onions) coord.Local {
 	v := w.worker.View()
-	l := coord.Local{Slots: uint32(v.Slots), Busy: uint32(len(v.Running)), Draining: !g.conf().Eligible}
+	l := coord.Local{Slots: uint32(v.Slots), Busy: uint32(len(v.Running)), Draining: !g.conf().Eligible, Load: w.relief.Load()}
 	if o.host != nil {
 		l.IntroPoints = o.host.Points()
 		if at := o.host.LastPublished(); at > 0 {
@@ -118,12 +86,12 @@ func (g *ground) local(w *work, o onions) coord.Local {
 
 // newRouter makes what carries operations to other hosts. Until members are
 // built it must not be asked.
-func (g *ground) newRouter(id *identity, p *peers, m *members) (*forward.Router, error) {
+func (g *ground) newRouter(id *identity, p *peers, m *members, relief *relief.Relief) (*forward.Router, error) {
 	return forward.New(forward.Options{
 		Self: id.Node, Dial: p.dialer(forward.Proto), Lease: p.lease,
 		IsSponsor: id.roster.IsSponsor, Sponsors: p.sponsors, Sponsoring: func() bool { return m.sponsor.Active() },
 		Version: func(id cluster.NodeID) string { m, _ := p.svc.View().Member(id); return m.Version },
-		Now:     sysclock.Boot, Problem: backend.ProblemOf, Logger: g.log, Registerer: g.reg,
+		Now:     sysclock.Boot, Problem: backend.ProblemOf, Enter: relief.Enter, Logger: g.log, Registerer: g.reg,
 	})
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/skein-project/skein/mesh"
 	"github.com/skein-project/skein/mesh/hostsfile"
 	"github.com/skein-project/skein/onion"
+	"github.com/skein-project/skein/overload"
+	"github.com/skein-project/skein/relief"
 )
 
 // members is what this host does as a member.
@@ -30,7 +32,7 @@ type device struct {
 }
 
 // build makes what this host does as a member; t is nil without tor.
-func (m *members) build(g *ground, id *identity, h *history, d device, router *forward.Router, t *onion.LocalTor) {
+func (m *members) build(g *ground, id *identity, h *history, d device, router *forward.Router, t *onion.LocalTor, relief *relief.Relief) {
 	p := h.peers
 	depart := func(ctx context.Context, actor string, node cluster.NodeID) error {
 		_, err := forward.AskHolder(ctx, router, forward.Depart, actor, forward.DepartNode{Node: node})
@@ -62,7 +64,9 @@ func (m *members) build(g *ground, id *identity, h *history, d device, router *f
 	so := membership.SponsorOptions{
 		Identity: id.Identity, StateDir: g.cfg.StateDir, Listen: g.cfg.Join.Listen, CertLife: g.o.CertLife,
 		Roster: id.roster, Coord: p.svc, Journal: h.journal, Depart: depart, Others: p.sponsors,
-		Handle: func(proto string, serve func(context.Context, cluster.NodeID, net.Conn)) { p.svc.Handle(proto, serve) },
+		Handle: func(proto string, serve func(context.Context, cluster.NodeID, net.Conn)) {
+			p.svc.Handle(proto, relief.Stream(overload.Status, serve))
+		},
 		SetOwner: func(ctx context.Context, actor string, set event.HostOwnerSet) error {
 			_, err := forward.AskHolder(ctx, router, forward.HostOwner, actor, set)
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/relief"
 )
 
 // peers asks the coordination service for the parts that are made before it,
@@ -20,6 +21,8 @@ import (
 type peers struct {
 	self cluster.NodeID
 	svc  *coord.Service // nil: not made yet
+	// relief is how loaded this host is; nil: not known yet
+	relief *relief.Relief
 }
 
 // dialer opens streams of one protocol.

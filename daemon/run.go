@@ -16,6 +16,7 @@ import (
 
 	"github.com/skein-project/skein/backend"
 	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/coord/store"
 	"github.com/skein-project/skein/duty"
 	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/eventlog/disk"
@@ -26,9 +27,12 @@ import (
 	"github.com/skein-project/skein/journal"
 	"github.com/skein-project/skein/membership"
 	"github.com/skein-project/skein/membership/deviceplan"
+	"github.com/skein-project/skein/membership/lastseen"
 	"github.com/skein-project/skein/mesh"
 	"github.com/skein-project/skein/mesh/hostnet"
 	"github.com/skein-project/skein/offline"
+	"github.com/skein-project/skein/overload"
+	"github.com/skein-project/skein/relief"
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/status"
 	"github.com/skein-project/skein/status/door"
@@ -196,36 +200,39 @@ func (d *daemon) start(ctx context.Context, l *lifecycle) (err error) {
 	if p.svc, err = d.newCoordination(ctx, id, h, d.device, w, o, m); err != nil {
 		return err
 	}
-	router, err := d.newRouter(id, p, m)
+	router, err := d.newRouter(id, p, m, w.relief)
 	if err != nil {
 		return err
 	}
-	m.build(d.ground, id, h, d.device, router, o.tor)
+	m.build(d.ground, id, h, d.device, router, o.tor, w.relief)
 	m.handle(d.ground, h, router)
 	d.backend = d.newBackend(h, w, m, o, router)
 	d.backend.Handle(router)
 	if err := router.Complete(); err != nil {
 		return err
 	}
-	p.svc.Handle(wire.Proto, h.Serve)
-	p.svc.Handle(artefact.Proto, w.artefacts.Serve)
-	p.svc.Handle(scheduler.Proto, w.worker.Serve)
-	p.svc.Handle(forward.Proto, router.Serve)
+	p.svc.Handle(wire.Proto, w.relief.Stream(overload.Vital, h.Serve))
+	p.svc.Handle(artefact.Proto, w.relief.Stream(overload.Assign, w.Artefacts.Serve))
+	p.svc.Handle(scheduler.Proto, w.relief.Stream(overload.Vital, w.worker.Serve))
+	p.svc.Handle(forward.Proto, w.relief.Stream(overload.Carried, router.Serve))
 	if w.crew != nil {
-		p.svc.Handle(scheduler.CrewProto, w.crew.Serve)
+		p.svc.Handle(scheduler.CrewProto, w.relief.Stream(overload.Vital, w.crew.Serve))
 	}
 
 	l.start(stage{name: "mesh plan", run: d.device.planner.Run, grace: deviceplan.StopTime})
 	l.start(stage{name: "event log", run: h.Run, grace: 3 * time.Second})
-	l.start(stage{name: "coordination", run: d.remembering(id, p.svc), grace: 3 * time.Second})
+	l.start(stage{name: "coordination", run: lastseen.Remembering(p.svc, store.New(d.cfg.StateDir, id.Cluster, id.Node), d.log), grace: 3 * time.Second})
+	l.start(stage{name: "overload", run: w.relief.Run, grace: 3 * time.Second})
 	l.start(stage{name: "worker", run: w.worker.Run, grace: 15 * time.Second})
+	l.start(stage{name: "load tests", run: w.slices.Run, grace: 10 * time.Second})
 	if w.crew != nil {
 		l.start(stage{name: "crew", run: w.crew.Run, grace: time.Second})
 	}
 	l.start(stage{name: "journal", run: h.journal.Run, grace: time.Second})
 	l.start(stage{name: "conflicts", run: m.conflicts.Run, grace: time.Second})
 	l.start(stage{name: "own records", run: m.own.Run, grace: 3 * time.Second})
-	l.start(stage{name: "artefacts", run: w.tend, grace: time.Second})
+	l.start(stage{name: "artefacts", run: w.Tend, grace: time.Second})
+	l.start(stage{name: "outputs", run: w.TendOutputs, grace: time.Second})
 	l.start(stage{name: "backend", run: d.backend.Run, grace: 3 * time.Second})
 	l.start(stage{name: "repair", run: func(ctx context.Context) error { return h.mend(ctx, d.log) }, grace: time.Second})
 	l.start(stage{name: "own chain", run: d.ownChain(id, h).Run, grace: time.Second})
@@ -257,7 +264,7 @@ func (d *daemon) startMesh(ctx context.Context, l *lifecycle) error {
 func (d *daemon) startDuty(l *lifecycle, w *work, o onions) {
 	h := d.history
 	do := duty.Options{
-		Profile: d.cfg.Lease.Profile, Ready: h.journal.Opened(), Elector: h.peers.svc, History: h, Scheduler: w.database.Beside(w.sched, d.backend.Submit),
+		Profile: d.cfg.Lease.Profile, Ready: h.journal.Opened(), Elector: h.peers.svc, History: h, Scheduler: d.backend.Loads.Beside(w.database.Beside(w.sched, d.backend.Submit)),
 		Members: h, Note: h.journal.Note, Logger: d.log,
 	}
 	if o.host != nil {
@@ -287,11 +294,11 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, w *work, m *members, o 
 		return err
 	}
 	l.start(stage{name: "join", run: m.sponsor.Run, grace: 3 * time.Second})
-	srv, inside, err := d.newStatus()
+	srv, inside, err := d.newStatus(w.relief)
 	if err != nil {
 		return err
 	}
-	if err := d.startGateway(ctx, l, w, srv.ForUsers()); err != nil {
+	if err := d.startGateway(ctx, l, w, srv); err != nil {
 		return err
 	}
 	if w.redis != nil {
@@ -305,10 +312,10 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, w *work, m *members, o 
 }
 
 // newStatus makes what serves the API, and the way to it that a page of this process has.
-func (d *daemon) newStatus() (*status.Server, *door.Inside, error) {
+func (d *daemon) newStatus(relief *relief.Relief) (*status.Server, *door.Inside, error) {
 	so := status.Options{
 		Socket: d.cfg.Status.Socket, Group: d.cfg.Status.Group, Backend: d.backend, Version: d.o.Version, Cluster: d.id.clusterName(),
-		ClusterID: d.id.Cluster.String(), Bearer: d.cfg.API.Bearer, Tokens: registry.New(d.history), Hosts: d.cfg.API.Names, Log: d.log, Registerer: d.reg, Gatherer: d.reg,
+		ClusterID: d.id.Cluster.String(), Bearer: d.cfg.API.Bearer, Tokens: registry.New(d.history), Hosts: d.cfg.API.Names, Log: d.log, Registerer: d.reg, Gatherer: d.reg, Enter: relief.Enter, Paused: relief.Pauses,
 		API: door.API{
 			Listen: d.cfg.API.Listen, Open: d.listen, TLSCert: d.cfg.API.TLSCert, TLSKey: d.cfg.API.TLSKey, Dir: d.cfg.StateDir, Origins: d.cfg.API.Origins,
 		},

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -37,6 +38,19 @@ func gatherAlone(cfg config.Config) (h Host, towards []netip.Addr) {
 		}
 	}
 	return h, towards
+}
+
+// MeshNetworks are the networks of the mesh that the host of a state directory is in;
+// where it cannot be read, as by another user, the default one; nil: it is in none.
+func MeshNetworks(stateDir string) []netip.Prefix {
+	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	id, _, err := join.Load(stateDir)
+	if err != nil {
+		return []netip.Prefix{netip.MustParsePrefix(config.DefaultNetwork)}
+	}
+	return Networks(id)
 }
 
 // Networks returns the networks of a member's cluster.

@@ -59,6 +59,7 @@ func hostChecks(f Host) []check {
 		one("route-overlap", checkOverlap),
 		one("onion-target", checkTargets),
 		one("redis", checkRedis),
+		one("centrifugo", checkCentrifugo),
 		one("postgres", checkPostgres),
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/gateway/centrifugo"
 	"github.com/skein-project/skein/internal/advice"
 	"github.com/skein-project/skein/store/postgres"
 	"github.com/skein-project/skein/store/redis"
@@ -31,6 +32,16 @@ func checkPostgres(ctx context.Context, h Host) verdict {
 	}
 	what, warned, err := postgres.Examine(ctx, c.DSNFile, h.Cluster)
 	return judgeStore(h, c.DSNFile, what, warned, err)
+}
+
+// checkCentrifugo asks the Centrifugo of outside workers, as a gateway does and as a worker.
+func checkCentrifugo(ctx context.Context, h Host) verdict {
+	c := h.Config.Centrifugo
+	if h.Config.Gateway.Push != config.PushCentrifugo {
+		return skipped("gateway.push is not centrifugo")
+	}
+	what, warned, err := centrifugo.Examine(ctx, centrifugo.Server{API: c.APIURL, Clients: c.WSURL, KeyFile: c.APIKeyFile})
+	return judgeStore(h, c.APIURL, what, warned, err)
 }
 
 // judgeStore judges what an examination of the server named by at found.

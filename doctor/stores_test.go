@@ -37,11 +37,17 @@ func TestStores(t *testing.T) {
 		}
 	}
 	for name, check := range map[string]func() verdict{
-		"redis":    func() verdict { return checkRedis(t.Context(), Host{}) },
-		"postgres": func() verdict { return checkPostgres(t.Context(), Host{}) },
+		"redis":      func() verdict { return checkRedis(t.Context(), Host{}) },
+		"centrifugo": func() verdict { return checkCentrifugo(t.Context(), Host{}) },
+		"postgres":   func() verdict { return checkPostgres(t.Context(), Host{}) },
 	} {
 		if v := check(); v.v != api.VerdictSkip {
 			t.Errorf("%s is not used: %+v", name, v)
 		}
+	}
+	h := Host{}
+	h.Config.Gateway.Push, h.Config.Centrifugo.APIURL, h.Config.Centrifugo.APIKeyFile = config.PushCentrifugo, "http://127.0.0.1:1/api", t.TempDir()+"/none"
+	if v := checkCentrifugo(t.Context(), h); v.v != api.VerdictFail || !strings.Contains(v.detail, "centrifugo.api_key_file") || !strings.Contains(v.hint, "name a file") {
+		t.Errorf("a Centrifugo without its key: %+v", v)
 	}
 }

@@ -118,8 +118,8 @@ func (l *Log) buildOn(dw *store.Writer, in *intake) (err error) {
 	l.snaps, err = snapshots.New(snapshots.Options{
 		Dir: o.Dir, Cluster: o.Cluster, Self: o.Self, Key: o.Key, MayAct: o.MayAct, Promised: o.Promised, Wall: o.Wall, Float: o.Float,
 		FS: o.FS, Store: l.Store, Room: l.room, Log: snapshotLog{l}, Network: snapshotNetwork{l.rep},
-		Repairing: func() bool { return len(l.mend.Repairing()) > 0 },
-		Events:    o.SnapshotEvents, Bytes: o.SnapshotBytes, Check: o.SnapshotCheck, RetainBytes: o.RetainBytes, RetainAge: o.RetainAge,
+		Repairing: func() bool { return len(l.mend.Repairing()) > 0 }, Paused: o.Paused,
+		Events: o.SnapshotEvents, Bytes: o.SnapshotBytes, Check: o.SnapshotCheck, RetainBytes: o.RetainBytes, RetainAge: o.RetainAge,
 		ArchiveDir: o.ArchiveDir, IOTimeout: o.IOTimeout, Logger: o.Logger, Registerer: o.Registerer,
 	})
 	if err != nil {

@@ -130,6 +130,8 @@ type Options struct {
 	// IndexDir is where the index of events lies. Empty: there is none, and
 	// whoever looks for events about something reads the whole log.
 	IndexDir string
+	// Paused says that the host has too much to do: what can wait does. nil: never.
+	Paused func() bool
 	// IndexEvery is the least time from one look at what there is to index to the
 	// next, default 5 s.
 	IndexEvery time.Duration

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"time"
@@ -16,9 +17,13 @@ import (
 // Times of asking.
 const (
 	dialTime = 2 * time.Second
-	// holderPause lies between tries while the holder changes.
+	// holderPause lies between tries while the holder changes, anything from half of it to
+	// one and a half: who waited for the same holder does not come back at once together.
 	holderPause = 100 * time.Millisecond
 )
+
+// again is when something is tried again that the holder did not do.
+func again() time.Duration { return holderPause/2 + rand.N(holderPause) }
 
 // AskHolder asks whoever holds the lease, here or elsewhere, and tries again
 // while the lease moves, until ctx ends. An operation may thus be performed
@@ -27,7 +32,9 @@ const (
 func AskHolder[Req, Resp any](ctx context.Context, r *Router, op *Op[Req, Resp], actor string, req Req) (Resp, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
+	r.tries.Call(time.Now())
 	for {
+		asked := r.o.Lease().Holder
 		resp, err := AskHolderOnce(ctx, r, op, actor, req)
 		if err == nil {
 			return resp, nil
@@ -36,8 +43,15 @@ func AskHolder[Req, Resp any](ctx context.Context, r *Router, op *Op[Req, Resp],
 		if p.Code != api.CodeNoHolder && p.Code != api.CodeNotReady || forged(actor) {
 			return resp, p // a user's request goes to the holder with its proof
 		}
-		if wait.For(ctx, holderPause) != nil {
-			return resp, p
+		// Where no other host was asked nothing was tried. Else a budget is spent: those who
+		// wait for a holder that is away must not keep it away.
+		for pause := again(); ; pause = again() {
+			if wait.For(ctx, pause) != nil {
+				return resp, p
+			}
+			if asked == "" || asked == r.o.Self || r.o.Lease().Holder != asked || r.tries.Take(time.Now()) {
+				break
+			}
 		}
 	}
 }

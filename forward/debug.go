@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/overload"
 )
 
 // DebugRequest says what to gather: a profile of the processor over so many seconds as
@@ -27,7 +28,7 @@ func NewDebugRequest(a api.DebugAsk) DebugRequest {
 // host knows, so it must be one that could make operators anyway; to all others comes the
 // request of an operator, whose proof is checked where it is carried out (Carry).
 var Debug = &Op[DebugRequest, api.DebugFiles]{
-	Name: "debug", At: Host, Key: "debug",
+	Name: "debug", At: Host, Lane: overload.Control, Key: "debug",
 	Doc: "gathers views, metrics, warnings and profiles of the host", Answers: "the files, packed, without secrets",
 	Who: "the host itself, sponsors; for an operator any member (`carry`)",
 	Check: func(r DebugRequest) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/overload"
 )
 
 // DepartNode asks the holder to go on without a voter.
@@ -15,7 +16,7 @@ type DepartNode struct {
 // Depart takes a voter out of the configuration while it can still agree. A
 // host asks that for itself, a sponsor for a host that it is about to remove.
 var Depart = &Op[DepartNode, None]{
-	Name: "depart", At: Holder,
+	Name: "depart", At: Holder, Lane: overload.Control,
 	Doc: "takes a departing host out of the voters", Answers: "nothing, once the others have agreed",
 	Who: "that host itself, sponsors", Quota: Quota{Name: "depart", Burst: 16, Every: 20 * time.Second, Late: true},
 	Allow: func(a Asker, req DepartNode) error {

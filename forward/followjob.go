@@ -3,6 +3,7 @@ package forward
 import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/overload"
 )
 
 // JobName names a job.
@@ -13,7 +14,7 @@ type JobName struct {
 // FollowJob sends what the holder knows of a job, whenever that changes, until
 // the job has ended.
 var FollowJob = &Stream[JobName, api.Job]{
-	Name: "follow_job", At: Holder,
+	Name: "follow_job", At: Holder, Lane: overload.List,
 	Doc: "follows a job", Answers: "the job, whenever it changes, until it has ended",
 	Who: "any member",
 }

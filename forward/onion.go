@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/overload"
 )
 
 // onionQuota is for all changes of a host's onion services.
@@ -20,7 +21,7 @@ type OnionKey struct {
 
 // OnionGrant brings a host the key of an onion address.
 var OnionGrant = &Op[OnionKey, None]{
-	Name: "onion_grant", At: Host,
+	Name: "onion_grant", At: Host, Lane: overload.Status,
 	Doc: "brings the host the key of an onion address", Answers: "nothing, once the key is on its disk",
 	Who: "any member with that key", Quota: onionQuota(true),
 }
@@ -32,14 +33,14 @@ type OnionNamed struct {
 
 // OnionPublish has the publisher of an address make and post new descriptors.
 var OnionPublish = &Op[OnionNamed, api.OnionPublished]{
-	Name: "onion_publish", At: Host,
+	Name: "onion_publish", At: Host, Lane: overload.Status,
 	Doc: "has the host, which publishes the onion address, make and post new descriptors", Answers: "under which term",
 	Who: "any member", Quota: onionQuota(false),
 }
 
 // OnionDrain takes a host out of the descriptors, or puts it back.
 var OnionDrain = &Op[api.OnionDrainRequest, None]{
-	Name: "onion_drain", At: Host,
+	Name: "onion_drain", At: Host, Lane: overload.Control,
 	Doc: "takes the host out of the onion descriptors, or puts it back", Answers: "nothing, once it is on its disk",
 	Who: "any member", Quota: onionQuota(false),
 }

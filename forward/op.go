@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/overload"
 )
 
 // Target says which host carries out an operation.
@@ -28,6 +29,8 @@ type Op[Req, Resp any] struct {
 	Doc, Answers string
 	// At is where it runs.
 	At Target
+	// Lane says how urgent it is where the host that is asked has more to do than it can.
+	Lane overload.Lane
 	// Key is where an answer carries Resp; empty: Resp is the answer itself,
 	// a JSON object none of whose fields is "problem" or "lacks".
 	Key string
@@ -68,12 +71,13 @@ type None struct{}
 type Info struct {
 	Name, Doc, Answers, Who string
 	At                      Target
+	Lane                    overload.Lane
 	Quota                   Quota
 	Streams                 bool // the answer is a stream of frames
 }
 
 func (o *Op[Req, Resp]) info() Info {
-	return Info{Name: o.Name, Doc: o.Doc, Answers: o.Answers, Who: o.Who, At: o.At, Quota: o.Quota}
+	return Info{Name: o.Name, Doc: o.Doc, Answers: o.Answers, Who: o.Who, At: o.At, Lane: o.Lane, Quota: o.Quota}
 }
 
 func (s *Stream[Req, Frame]) info() Info {
@@ -85,10 +89,11 @@ func (s *Stream[Req, Frame]) info() Info {
 // Operations lists all operations, sorted by name.
 func Operations() []Info {
 	list := []Info{
-		Access.info(), Carry.info(), CheckLog.info(), Conflict.info(), Debug.info(), Depart.info(), Drain.info(), Enrol.info(), Explain.info(), FollowJob.info(), Group.info(), HostOwner.info(), Links.info(),
+		Access.info(), Carry.info(), CheckLog.info(), Conflict.info(), Debug.info(), Depart.info(), Drain.info(), Enrol.info(), Explain.info(), FollowJob.info(), Group.info(), HostOwner.info(), JobLogs.info(), Links.info(),
 		OnionDrain.info(), OnionGrant.info(), OnionPublish.info(), Own.info(), Position.info(), Release.info(), Remove.info(), Renew.info(), RevokeAccess.info(), RevokeWorker.info(), ShowVoters.info(),
 		Snapshot.info(), StepDown.info(), Stop.info(), Submit.info(), User.info(), Voters.info(), Waiting.info(), WorkerGroups.info(), Workers.info(),
-		RetryWorkflow.info(), RunWorkflow.info(), StopWorkflow.info(),
+		RetryWorkflow.info(), RunWorkflow.info(), StopWorkflow.info(), SetSchedule.info(), ChangeSchedule.info(),
+		SubmitLoad.info(), StopLoad.info(), WatchLoad.info(), LoadOffer.info(), LoadPrepare.info(), LoadClock.info(), LoadStart.info(), LoadEnd.info(), LoadCounted.info(),
 	}
 	slices.SortFunc(list, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return list

@@ -8,11 +8,12 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/overload"
 )
 
 // Enrol says whose an outside worker is.
 var Enrol = &Op[event.WorkerEnrolled, None]{
-	Name: "enrol", At: Holder,
+	Name: "enrol", At: Holder, Lane: overload.Status,
 	Doc: "says whose an outside worker is, and whether it is trusted", Answers: "nothing, once it is logged",
 	Who:   "the holder itself, sponsors",
 	Check: event.WorkerEnrolled.Check,
@@ -21,7 +22,7 @@ var Enrol = &Op[event.WorkerEnrolled, None]{
 
 // RevokeWorker shuts an outside worker out.
 var RevokeWorker = &Op[event.WorkerRevoked, None]{
-	Name: "revoke_worker", At: Holder,
+	Name: "revoke_worker", At: Holder, Lane: overload.Control,
 	Doc: "shuts an outside worker out for ever", Answers: "nothing, once it is logged",
 	Who:   "the holder itself, sponsors",
 	Check: event.WorkerRevoked.Check,
@@ -30,7 +31,7 @@ var RevokeWorker = &Op[event.WorkerRevoked, None]{
 
 // Access makes an access token, of which only the hash travels.
 var Access = &Op[event.AccessSet, None]{
-	Name: "access", At: Holder,
+	Name: "access", At: Holder, Lane: overload.Status,
 	Doc: "makes an access token, of which only the hash travels", Answers: "nothing, once it is logged",
 	Who: "the holder itself, sponsors",
 	Check: func(b event.AccessSet) error {
@@ -49,7 +50,7 @@ type AccessToken struct {
 
 // RevokeAccess ends an access token.
 var RevokeAccess = &Op[AccessToken, None]{
-	Name: "revoke_access", At: Holder,
+	Name: "revoke_access", At: Holder, Lane: overload.Control,
 	Doc: "ends an access token", Answers: "nothing, once it is logged",
 	Who:   "the holder itself, sponsors",
 	Check: func(t AccessToken) error { return event.CheckTokenID(t.ID) },
@@ -85,7 +86,7 @@ func (w OwnWorker) check() error {
 
 // Own makes an outside worker one of the owner of an access token, or shuts it out.
 var Own = &Op[OwnWorker, None]{
-	Name: "own_worker", At: Holder,
+	Name: "own_worker", At: Holder, Lane: overload.Status,
 	Doc: "makes an outside worker one of the owner of an access token, or shuts out one that is", Answers: "nothing, once it is logged",
 	Who:   "any member, with the token",
 	Quota: Quota{Name: "own_worker", Burst: 64, Every: time.Second},

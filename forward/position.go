@@ -1,5 +1,7 @@
 package forward
 
+import "github.com/skein-project/skein/overload"
+
 // LogPosition is where the holder is in the log.
 type LogPosition struct {
 	// Cursor is that of event.Cursor.
@@ -8,7 +10,7 @@ type LogPosition struct {
 
 // Position tells where the log of the holder is.
 var Position = &Op[None, LogPosition]{
-	Name: "position", At: Holder,
+	Name: "position", At: Holder, Lane: overload.Control,
 	Doc: "says where in the log the holder is", Answers: "the position, once it is sure that it still held the lease when it read it",
 	Who: "any member",
 }

@@ -1,6 +1,9 @@
 package forward
 
-import "github.com/skein-project/skein/cluster"
+import (
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/overload"
+)
 
 // Certificate is a renewed certificate, and the sponsor that signed it.
 type Certificate struct {
@@ -10,7 +13,7 @@ type Certificate struct {
 
 // Renew certifies the member that asks anew.
 var Renew = &Op[None, Certificate]{
-	Name: "renew", At: Sponsor,
+	Name: "renew", At: Sponsor, Lane: overload.Control,
 	Doc: "renews the certificate of the host that asks", Answers: "the certificate",
 	Who: "any member, for itself",
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/internal/budget"
+	"github.com/skein-project/skein/overload"
 )
 
 // Lease is what a Router must know of the lease.
@@ -41,6 +43,9 @@ type Options struct {
 	Version func(cluster.NodeID) string
 	// Now is the clock for quotas; nil: time since New.
 	Now func() time.Duration
+	// Enter lets a request of another host in, or says that this one has too much to do;
+	// what it returns is called at the end. nil: all are let in.
+	Enter func(ctx context.Context, lane overload.Lane, brief bool) (leave func(), refused *overload.Refused)
 	// Problem turns a handler's error into what the asker gets; nil: whatever
 	// is not an *api.Problem is internal.
 	Problem    func(error) *api.Problem
@@ -55,6 +60,7 @@ type Router struct {
 	o      Options
 	ops    map[string]*entry
 	limits limits
+	tries  budget.Budget // beyond the first, of what holders are asked
 	open   openStreams
 	m      *metrics
 }
@@ -82,6 +88,9 @@ func New(o Options) (*Router, error) {
 	}
 	if o.Problem == nil {
 		o.Problem = internal
+	}
+	if o.Enter == nil {
+		o.Enter = func(context.Context, overload.Lane, bool) (func(), *overload.Refused) { return func() {}, nil }
 	}
 	if o.Version == nil {
 		o.Version = func(cluster.NodeID) string { return "" }
@@ -171,6 +180,9 @@ func (r *Router) register(e *entry) {
 	}
 	if r.ops[name] != nil {
 		panic("forward: " + name + " is registered twice")
+	}
+	if !e.info.Lane.Known() {
+		panic("forward: " + name + " has no lane")
 	}
 	r.ops[name] = e
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/overload"
 )
 
 // answerTime bounds one operation, on both sides.
@@ -17,6 +18,14 @@ const answerTime = 30 * time.Second
 func (r *Router) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(answerTime)) // a stream always has deadlines
 	e, a, body, err := r.read(from, conn)
+	if err == nil {
+		leave, refused := r.o.Enter(ctx, e.info.Lane, e.stream == nil)
+		if refused != nil {
+			err = shed(refused)
+		} else {
+			defer leave()
+		}
+	}
 	if err == nil && e.stream != nil {
 		r.serveStream(ctx, e, a, body, conn)
 		return
@@ -35,6 +44,13 @@ func (r *Router) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) 
 	if _, err := conn.Write(text); err != nil {
 		r.o.Logger.Debug().Err(err).Str("peer", string(from)).Msg("request of another host not answered")
 	}
+}
+
+// shed is what is answered to who is not let in.
+func shed(refused *overload.Refused) *api.Problem {
+	p := api.Errorf(api.CodeOverloaded, "%v", refused)
+	p.RetryAfterSeconds = new(refused.After.Seconds())
+	return p
 }
 
 // read reads one request: which operation it is for, who asks, and its body.

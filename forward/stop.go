@@ -1,6 +1,9 @@
 package forward
 
-import "github.com/skein-project/skein/cluster/job"
+import (
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/overload"
+)
 
 // StopJob asks for the end of a job.
 type StopJob struct {
@@ -10,7 +13,7 @@ type StopJob struct {
 
 // Stop ends a job.
 var Stop = &Op[StopJob, None]{
-	Name: "stop", At: Holder,
+	Name: "stop", At: Holder, Lane: overload.Control,
 	Doc: "ends a job", Answers: "nothing, once it is logged",
 	Who: "any member",
 }

@@ -3,11 +3,12 @@ package forward
 import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/overload"
 )
 
 // User says who a user is.
 var User = &Op[event.UserSet, None]{
-	Name: "user", At: Holder,
+	Name: "user", At: Holder, Lane: overload.Status,
 	Doc: "says who a user is, what the user may do, and by which keys the user is known", Answers: "nothing, once it is logged",
 	Who:   "the holder itself, sponsors",
 	Check: event.UserSet.Check,
@@ -16,7 +17,7 @@ var User = &Op[event.UserSet, None]{
 
 // HostOwner says whose a host is.
 var HostOwner = &Op[event.HostOwnerSet, None]{
-	Name: "host_owner", At: Holder,
+	Name: "host_owner", At: Holder, Lane: overload.Status,
 	Doc: "says whose a host is", Answers: "nothing, once it is logged",
 	Who:   "the holder itself, sponsors",
 	Check: event.HostOwnerSet.Check,

@@ -4,11 +4,12 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/overload"
 )
 
 // Voters changes who is meant to vote.
 var Voters = &Op[api.VotersRequest, api.Voters]{
-	Name: "voters", At: Holder, Key: "voters",
+	Name: "voters", At: Holder, Lane: overload.Control, Key: "voters",
 	Doc: "changes who is meant to vote", Answers: "who votes and who is meant to",
 	Who: "the holder itself, sponsors", Quota: Quota{Name: "voters", Burst: 8, Every: 20 * time.Second, Late: true},
 	Check: api.VotersRequest.Check,
@@ -25,7 +26,7 @@ var Voters = &Op[api.VotersRequest, api.Voters]{
 
 // ShowVoters returns what only the holder knows of the voters.
 var ShowVoters = &Op[None, api.Voters]{
-	Name: "show_voters", At: Holder, Key: "voters",
+	Name: "show_voters", At: Holder, Lane: overload.Control, Key: "voters",
 	Doc: "says what the holder knows of the voters", Answers: "who votes and who is meant to",
 	Who: "any member",
 }

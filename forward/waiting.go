@@ -3,6 +3,7 @@ package forward
 import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/overload"
 )
 
 // MaxWaiting bounds the jobs of an answer.
@@ -29,7 +30,7 @@ type JobWaiting struct {
 
 // Waiting returns why jobs wait that no worker may run.
 var Waiting = &Op[WaitingJobs, JobsWaiting]{
-	Name: "waiting", At: Holder, Key: "waiting",
+	Name: "waiting", At: Holder, Lane: overload.Status, Key: "waiting",
 	Doc: "says why a job waits that no worker may run, or all such jobs", Answers: "the first 256 of them",
 	Who: "any member",
 }

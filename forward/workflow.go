@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/skein-project/skein/cluster/flow"
+	"github.com/skein-project/skein/overload"
 )
 
 // RunSubmission asks for a run of a workflow.
@@ -22,7 +23,7 @@ type RunSubmitted struct {
 // RunWorkflow gives the scheduler a workflow. Every host that hands one on has checked it;
 // the holder checks again, because it answers for what is logged.
 var RunWorkflow = &Op[RunSubmission, RunSubmitted]{
-	Name: "workflow", At: Holder, Key: "workflow",
+	Name: "workflow", At: Holder, Lane: overload.Submit, Key: "workflow",
 	Doc: "gives the scheduler a workflow", Answers: "the id of its run",
 	Who: "any member", Owner: true,
 }
@@ -36,7 +37,7 @@ type RunStop struct {
 
 // StopWorkflow ends a run of a workflow.
 var StopWorkflow = &Op[RunStop, None]{
-	Name: "workflow_stop", At: Holder,
+	Name: "workflow_stop", At: Holder, Lane: overload.Control,
 	Doc: "ends a run of a workflow", Answers: "nothing, once it is logged",
 	Who: "any member",
 }
@@ -50,7 +51,7 @@ type RunRetry struct {
 
 // RetryWorkflow has a run of a workflow go on again.
 var RetryWorkflow = &Op[RunRetry, None]{
-	Name: "workflow_retry", At: Holder,
+	Name: "workflow_retry", At: Holder, Lane: overload.Submit,
 	Doc: "has what a run of a workflow has not completed begin again", Answers: "nothing, once it is logged",
 	Who: "any member",
 }

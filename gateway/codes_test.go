@@ -121,7 +121,7 @@ func TestResultsOfOthers(t *testing.T) {
 // the error or by which it was ended.
 func (f *floor) dial(token string) (*centrifuge.Client, chan uint32) {
 	f.t.Helper()
-	c := centrifuge.NewJsonClient("ws://"+f.addr+"/v1/realtime", centrifuge.Config{Token: token, HandshakeTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second})
+	c := centrifuge.NewJsonClient(f.realtime(), centrifuge.Config{Token: token, HandshakeTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second})
 	f.t.Cleanup(c.Close)
 	said, up := make(chan uint32, 10), false
 	c.OnConnected(func(centrifuge.ConnectedEvent) { up = true; said <- 0 })

@@ -119,7 +119,7 @@ func TestCentrifugo(t *testing.T) {
 		t.Errorf("the keys that Centrifugo asks for: %d, %d, %v", resp.StatusCode, len(keys.Keys), err)
 	}
 
-	user := auth.Subject(c.id())
+	user := string(auth.OfWorker(c.id()))
 	if got := asks("subscribe", map[string]any{"user": user, "channel": api.WorkChannel + string(c.id())}); string(got["result"]) != "{}" {
 		t.Errorf("its channel: %s", got)
 	}

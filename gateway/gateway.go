@@ -19,9 +19,11 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/gateway/auth"
 	"github.com/skein-project/skein/gateway/desk"
 	"github.com/skein-project/skein/gateway/guard/here"
 	"github.com/skein-project/skein/gateway/registry"
+	"github.com/skein-project/skein/gateway/relay"
 	"github.com/skein-project/skein/gateway/rpc"
 	"github.com/skein-project/skein/internal/certfile"
 	"github.com/skein-project/skein/status/door"
@@ -90,7 +92,7 @@ func New(o Options) (*Gateway, error) {
 	g.limits = &limiter{guard: g.guard, told: g.metrics.limited, from: g.from}
 	g.rpc = rpc.New(rpc.Options{
 		Crew: o.Crew, Anywhere: o.Centrifugo.API != "", Owner: g.ownerOf, Push: func(w cluster.NodeID, p api.WorkPush) { g.push.Push(w, p) }, Wall: g.wall,
-		End:    func(w cluster.NodeID, conn string, why api.Disconnect) { g.push.End(w, conn, why) },
+		End:    func(w cluster.NodeID, conn string, why api.Disconnect) { g.push.End(auth.OfWorker(w), conn, why) },
 		Pushed: func(took time.Duration) { g.metrics.pushed.Observe(took.Seconds()) },
 	})
 	if shared, ok := o.Crew.(desk.Shared); ok {
@@ -109,10 +111,12 @@ func (g *Gateway) Up() <-chan struct{} { return g.up }
 
 func (g *Gateway) wall() time.Time { return g.o.Wall() }
 
-// keyOf is the key of a gateway; nil if the log names none.
-func (g *Gateway) keyOf(node cluster.NodeID, kid string) ed25519.PublicKey {
-	k, _ := g.reg.GatewayKey(node, kid, g.wall())
-	return k
+// keysOf finds the key of a gateway; nil if the log names none.
+func keysOf(reg *registry.Registry, now time.Time) func(node cluster.NodeID, kid string) ed25519.PublicKey {
+	return func(node cluster.NodeID, kid string) ed25519.PublicKey {
+		k, _ := reg.GatewayKey(node, kid, now)
+		return k
+	}
 }
 
 // Run serves until ctx ends; then running requests get a short grace.
@@ -146,6 +150,10 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	own.Go(func() { g.keep(running) })
 	own.Go(func() { admissionOf(g).shutOut(running, g.push) })
+	if g.o.Watch != nil {
+		tells := relay.New(relay.Options{Watch: g.o.Watch, Heard: g.push.Heard, Publish: g.push.Publish, Now: g.o.Now, Wall: g.wall, Logger: g.o.Logger})
+		own.Go(func() { tells.Run(running) })
+	}
 	own.Go(func() { <-running.Done(); g.push.Stop() })
 	defer own.Wait()
 	defer g.rpc.Close()

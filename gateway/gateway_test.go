@@ -688,7 +688,7 @@ func TestKey(t *testing.T) {
 	if k = look(next); k.why != "" || kidOf(k.Key) == before {
 		t.Errorf("%q: the key is as old as before", k.why)
 	}
-	if next.keyOf("n1", before) == nil {
+	if keysOf(next.reg, next.wall())("n1", before) == nil {
 		t.Error("tokens of the key before are refused at once")
 	}
 	later := again(nil)

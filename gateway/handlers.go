@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/gateway/auth"
+	"github.com/skein-project/skein/gateway/channel"
 	"github.com/skein-project/skein/gateway/guard"
 	"github.com/skein-project/skein/gateway/registry"
 	"github.com/skein-project/skein/gateway/rpc"
@@ -34,6 +36,7 @@ func (g *Gateway) routes(realtime http.Handler) *http.ServeMux {
 		"POST /v1/workers/register":   g.register,
 		"POST /v1/workers/token":      g.token,
 		"POST /v1/workers/claim":      g.claim,
+		"POST /v1/realtime/token":     g.listener,
 		"GET /v1/workers":             g.workers,
 		"GET /v1/workers/{worker}":    g.worker,
 		"DELETE /v1/workers/{worker}": g.remove,
@@ -50,7 +53,7 @@ func (g *Gateway) routes(realtime http.Handler) *http.ServeMux {
 		if g.o.Shared != nil {
 			gate.Used = g.o.Shared
 		}
-		for _, path := range []string{"/v1/jobs", "/v1/jobs/", "/v1/artefacts", "/v1/whoami", "/v1/version"} {
+		for _, path := range []string{"/v1/jobs", "/v1/jobs/", "/v1/workflows", "/v1/workflows/", "/v1/artefacts", "/v1/whoami", "/v1/version"} {
 			m.Handle(path, g.limits.before(asUser(g.o.Users, gate, g.from), g.problem))
 		}
 	}
@@ -228,6 +231,33 @@ func (g *Gateway) minted(r *http.Request, text []byte, w registry.Worker, id clu
 		return out, fmt.Errorf("token: %w", err)
 	}
 	return api.WorkerToken{Token: api.Secret(token), ExpiresAt: expires.UTC(), WSURL: g.o.Centrifugo.Clients}, nil
+}
+
+// listener gives who has an access token a short token to listen with.
+func (g *Gateway) listener(r *http.Request) (int, any, error) {
+	_, a, err := g.owner(r, "")
+	if err != nil {
+		return 0, nil, err
+	}
+	if !(channel.Listener{Roles: a.Roles}).Sees() {
+		return 0, nil, api.Errorf(api.CodeForbidden, "this access token is not for watch").WithHint("`skein gateway token create --role watch` makes one")
+	}
+	if err := g.limits.count(r, guard.Ask{Limit: guard.Token, Who: a.ID}); err != nil {
+		return 0, nil, err
+	}
+	k := g.key.Load()
+	if k.why != "" {
+		return 0, nil, api.Errorf(api.CodeNotReady, "the gateway lets nobody connect: %s", k.why)
+	}
+	now := g.wall()
+	token, expires, err := k.For(auth.OfAccess(a.ID), random(), now, a.Expires)
+	if err != nil {
+		return 0, nil, fmt.Errorf("token: %w", err)
+	}
+	user, _ := strings.CutPrefix(a.Owner, cluster.UserPrincipal("")) // all access tokens are users'
+	return http.StatusOK, api.RealtimeToken{
+		Token: api.Secret(token), ExpiresAt: expires.UTC(), WSURL: g.o.Centrifugo.Clients, Channel: api.UserChannel + user,
+	}, nil
 }
 
 // claim makes a worker that waits for its owner one of who knows its code.

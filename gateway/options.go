@@ -17,9 +17,12 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/gateway/centrifugo"
 	"github.com/skein-project/skein/gateway/desk"
 	"github.com/skein-project/skein/gateway/guard"
 	"github.com/skein-project/skein/gateway/registry"
+	"github.com/skein-project/skein/gateway/relay"
+	"github.com/skein-project/skein/realtime"
 )
 
 // Options configures a Gateway. All must be set but what says otherwise.
@@ -39,8 +42,11 @@ type Options struct {
 	// Secret is known to the gateways of Shared alone: under a hash with it claim codes are
 	// kept; nil: a random one.
 	Secret []byte
-	// Centrifugo keeps the connections of workers; without an API this process does.
+	// Centrifugo keeps the connections of clients; without an API this process does.
 	Centrifugo Centrifugo
+	// Watch begins a stream of how the cluster and its jobs change, for those who listen; nil:
+	// they are told nothing.
+	Watch func(realtime.Request) relay.Watch
 	// Users serves users, who prove each request, their jobs and artefacts: it finds who
 	// asks as a door.Peer; nil: they are not served here.
 	Users http.Handler
@@ -75,6 +81,8 @@ type HTTP struct {
 type Centrifugo struct {
 	API, Clients        string // URLs: of its API, and where workers connect
 	KeyFile, SecretFile string
+	// Ears is what gateways know together of who listens.
+	Ears centrifugo.Ears
 	// Open opens the address where it asks.
 	Open func(ctx context.Context) (net.Listener, error)
 }

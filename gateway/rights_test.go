@@ -22,6 +22,7 @@ const (
 	bySignature
 	byAccess      // an access token of whatever role
 	byWork        // an access token for work
+	byWatch       // an access token to watch, or to submit
 	ownerOrWorker // the worker itself, or an access token of its owner
 	byWorker      // a worker's own token
 	overConn      // who connects proves it over the connection: TestRealtime
@@ -35,6 +36,7 @@ var rights = map[string]int{
 	"GET /{file}": anybody, "GET /{$}": anybody,
 	"POST /v1/workers/register": bySignature, "POST /v1/workers/token": bySignature,
 	"GET /v1/workers": byAccess, "POST /v1/workers/claim": byWork, "DELETE /v1/workers/{worker}": byWork,
+	"POST /v1/realtime/token":  byWatch,
 	"GET /v1/workers/{worker}": ownerOrWorker,
 	"POST /v1/rpc/{method}":    byWorker, "GET /v1/artefacts/{hash}": byWorker,
 	"GET /v1/realtime": overConn,
@@ -121,11 +123,11 @@ func TestRightsOfRoutes(t *testing.T) {
 				if !c.signs {
 					want = http.StatusUnauthorized
 				}
-			case byAccess, byWork:
+			case byAccess, byWork, byWatch:
 				switch {
 				case !c.access:
 					want = http.StatusUnauthorized
-				case rights[p] == byWork && !c.work:
+				case rights[p] == byWork && !c.work, rights[p] == byWatch && c.work:
 					want = http.StatusForbidden
 				case strings.Contains(p, "{worker}") && !c.ours:
 					want = http.StatusNotFound

@@ -35,7 +35,7 @@ func TestUsersBehindAGateway(t *testing.T) {
 	}
 	n := 0
 	for _, what := range [][2]string{
-		{"GET", "/v1/jobs"}, {"POST", "/v1/jobs"}, {"GET", "/v1/jobs/a/watch"}, {"POST", "/v1/jobs/a/stop"}, {"PUT", "/v1/artefacts"}, {"GET", "/v1/whoami"}, {"GET", "/v1/version"},
+		{"GET", "/v1/jobs"}, {"POST", "/v1/jobs"}, {"GET", "/v1/jobs/a/watch"}, {"POST", "/v1/jobs/a/stop"}, {"GET", "/v1/workflows"}, {"POST", "/v1/workflows"}, {"GET", "/v1/workflows/w"}, {"POST", "/v1/workflows/w/retry"}, {"PUT", "/v1/artefacts"}, {"GET", "/v1/whoami"}, {"GET", "/v1/version"},
 	} {
 		if code := ask(what[0], what[1]); code != http.StatusTeapot {
 			t.Errorf("%s %s: %d", what[0], what[1], code)

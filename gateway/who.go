@@ -239,15 +239,18 @@ func (g *Gateway) workerOrOwner(r *http.Request) (worker cluster.NodeID, owner s
 	if err := g.limits.mayProve(r); err != nil {
 		return "", "", err
 	}
-	if worker, _, err = g.workerOf(text); err != nil {
+	client, _, err := g.clientOf(text)
+	worker, works := client.Worker()
+	if err != nil || !works { // by the token of one who listens nothing can be asked
 		return "", "", g.refuse(r, unauthorized())
 	}
 	return worker, "", nil
 }
 
-// workerOf is whose token text is, and until when.
-func (g *Gateway) workerOf(text string) (cluster.NodeID, time.Time, error) {
-	return auth.Parse(text, g.o.Cluster, g.wall(), g.keyOf)
+// clientOf is whose token text is, and until when.
+func (g *Gateway) clientOf(text string) (auth.Client, time.Time, error) {
+	now := g.wall()
+	return auth.Parse(text, g.o.Cluster, now, keysOf(g.reg, now))
 }
 
 // workerAlone is the worker that shows its token.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,9 +65,15 @@ type floor struct {
 	crew  *crew.Crew
 	conn  net.Conn
 	enc   stream.Encoder
-	in    *stream.Decoder
+	in    chan stream.Frame // closed by its reader
 	seq   uint64
+	ws    string // where workers connect; empty: to the gateway itself
+	// cinema is what its host shows; may be nil.
+	cinema *cinema
 }
+
+// realtime is where workers connect.
+func (f *floor) realtime() string { return cmp.Or(f.ws, "ws://"+f.addr+"/v1/realtime") }
 
 func startFloor(t *testing.T) *floor {
 	t.Helper()
@@ -93,10 +100,26 @@ func startFloorWith(t *testing.T, bounds desk.Options, more ...func(*Options)) *
 	done := make(chan struct{})
 	go func() { defer close(done); f.crew.Serve(context.Background(), "n1", theirs) }()
 	t.Cleanup(func() { _ = ours.Close(); <-done })
-	f.conn, f.in = ours, stream.NewCrewDecoder(ours)
+	f.hold(ours)
+	return f
+}
+
+// hold makes the test the holder of those whom a stream leads to.
+func (f *floor) hold(to net.Conn) {
+	f.t.Helper()
+	f.conn, f.in = to, make(chan stream.Frame, 10_000)
+	go func() { // until the stream ends; who tells a holder does not wait long
+		defer close(f.in)
+		for in := stream.NewCrewDecoder(to); ; {
+			x, err := in.Read()
+			if err != nil {
+				return
+			}
+			f.in <- x
+		}
+	}()
 	f.say(stream.Frame{Hello: &stream.Hello{Term: 5, Holder: "n1"}})
 	f.hear(func(x stream.Frame) bool { return x.Welcome != nil })
-	return f
 }
 
 func (f *floor) say(x stream.Frame) {
@@ -114,13 +137,16 @@ func (f *floor) say(x stream.Frame) {
 func (f *floor) hear(want func(stream.Frame) bool) stream.Frame {
 	f.t.Helper()
 	for {
-		_ = f.conn.SetReadDeadline(time.Now().Add(30 * time.Second))
-		x, err := f.in.Read()
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		if want(x) {
-			return x
+		select {
+		case x, open := <-f.in:
+			if !open {
+				f.t.Fatal("the stream of the holder has ended")
+			}
+			if want(x) {
+				return x
+			}
+		case <-time.After(30 * time.Second):
+			f.t.Fatal("the holder hears nothing")
 		}
 	}
 }
@@ -163,7 +189,7 @@ func attaching() api.WorkAttach {
 // listen opens a connection and returns it and what is pushed.
 func (f *floor) listen(id cluster.NodeID, token string) (*centrifuge.Client, <-chan api.WorkPush) {
 	f.t.Helper()
-	c := centrifuge.NewJsonClient("ws://"+f.addr+"/v1/realtime", centrifuge.Config{Token: token, HandshakeTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second})
+	c := centrifuge.NewJsonClient(f.realtime(), centrifuge.Config{Token: token, HandshakeTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second})
 	f.t.Cleanup(c.Close)
 	pushes, up := make(chan api.WorkPush, 100), make(chan error, 10)
 	sub, err := c.NewSubscription(api.WorkChannel + string(id))

@@ -171,6 +171,6 @@ func TestKernelAdoption(t *testing.T) {
 func TestKernelCycles(t *testing.T) {
 	require.Need(t, require.KernelWG)
 	if inNamespace(t) {
-		cycles(t, device.BackendKernel, count(10, 1000))
+		cycles(t, device.BackendKernel, count(4, 1000))
 	}
 }

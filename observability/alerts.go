@@ -59,7 +59,7 @@ func blue(metric, instance, more string) string {
 // Alerts returns all of them.
 func Alerts() []Alert {
 	var out []Alert
-	for _, group := range [][]Alert{leaseAlerts(), onionAlerts(), logAlerts(), hostAlerts(), gatewayAlerts()} {
+	for _, group := range [][]Alert{leaseAlerts(), onionAlerts(), logAlerts(), hostAlerts(), gatewayAlerts(), storeAlerts()} {
 		out = append(out, group...)
 	}
 	return out
@@ -344,6 +344,22 @@ func hostAlerts() []Alert {
 					blue("skein_coord_peers", "n1", `health="suspect"`): "0x2 1x1 0x20",
 					blue("skein_coord_peers", "n1", `health="dead"`):    "0x4 1x1 0x20",
 				},
+			}},
+		},
+		{
+			Name: "SkeinOverloaded", Severity: warning, For: 5 * minute,
+			Expr:    `skein_overload_level >= 2`,
+			Summary: "{{ $labels.instance }} is overloaded: it takes no new chunks and refuses part of what it is asked.",
+			Fires: []History{{
+				Name: "one host is", Step: 30 * time.Second, At: 8 * minute, Want: []map[string]string{labels("job", "blue", "instance", "n1")},
+				Series: map[string]string{
+					blue("skein_overload_level", "n1", ""): "0x2 1 2 3x20",
+					blue("skein_overload_level", "n2", ""): "1x30",
+				},
+			}},
+			Quiet: []History{{
+				Name: "a burst of work that it gets over", Step: 30 * time.Second, At: 15 * minute,
+				Series: map[string]string{blue("skein_overload_level", "n1", ""): "0x2 2x7 1x2 0x30"},
 			}},
 		},
 		{

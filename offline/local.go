@@ -1,7 +1,7 @@
 package offline
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,9 +23,7 @@ import (
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/worker"
-	"github.com/skein-project/skein/worker/artefact"
 	"github.com/skein-project/skein/worker/executor"
-	"github.com/skein-project/skein/worker/runner"
 )
 
 // LocalJob is a job for RunLocal.
@@ -35,8 +33,14 @@ type LocalJob struct {
 	Input  []byte      // nil: none
 	Slots  int         // 0: one per processor
 	Exec   config.Exec // programs that may run
+	// Files are the paths of what each chunk finds, by name. What chunks leave is written to
+	// the directory To, as CHUNK/NAME, when the job has ended.
+	Files map[string]string
+	To    string
 	// RunnerArgv starts this program as a chunk runner; nil: the running one.
 	RunnerArgv []string
+	// Modules is a directory with modules that were compiled before, for tests; empty: none.
+	Modules string
 	// Progress is called with the job now and then; may be nil.
 	Progress func(api.Job)
 }
@@ -60,7 +64,11 @@ func RunLocal(ctx context.Context, j LocalJob) (api.Job, error) {
 		return api.Job{}, fmt.Errorf("run a local job: %w", err)
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a leftover in the temporary directory
-	w, trial, spec, err := j.prepare(dir)
+	stores, spec, err := j.store(dir)
+	if err != nil {
+		return api.Job{}, err
+	}
+	w, trial, err := j.prepare(dir, spec, stores)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -87,60 +95,44 @@ func RunLocal(ctx context.Context, j LocalJob) (api.Job, error) {
 	out, err := watchLocal(ctx, sched, log, spec, ended, j.Progress)
 	stop()
 	both.Wait()
-	return out, err
+	if err != nil || j.To == "" {
+		return out, err
+	}
+	var left []job.OutputFile
+	log.View(func(s *state.State) { left = s.Outputs(out.ID) })
+	return out, stores.write(left, j.To)
 }
 
 // trial is scheduler.Options.Trial.
 type trial = func(context.Context, job.Spec) float64
 
-// prepare checks the job and makes the worker, and a trial where there can be one.
-func (j LocalJob) prepare(dir string) (w *worker.Worker, try trial, spec job.Spec, err error) {
-	spec = j.Spec
-	store, err := artefact.New(artefact.Options{Dir: filepath.Join(dir, "artefacts"), Logger: zerolog.Nop()})
-	if err != nil {
-		return nil, nil, spec, err
-	}
-	if j.Module != nil {
-		if err := runner.CheckModule(j.Module); err != nil {
-			return nil, nil, spec, err
-		}
-		if spec.Artefact, err = store.Put(bytes.NewReader(j.Module), job.MaxModuleBytes); err != nil {
-			return nil, nil, spec, err
-		}
-	}
-	if j.Input != nil {
-		if spec.Config, err = store.Put(bytes.NewReader(j.Input), job.MaxConfigBytes); err != nil {
-			return nil, nil, spec, err
-		}
-	}
-	if err := spec.Validate(); err != nil {
-		return nil, nil, spec, err
-	}
+// prepare makes the worker, and a trial where there can be one.
+func (j LocalJob) prepare(dir string, spec job.Spec, stores localStores) (w *worker.Worker, try trial, err error) {
 	executors := map[string]worker.Executor{}
 	if spec.Executor == job.ExecutorExec {
 		if _, ok := j.Exec.Programs[spec.Program]; !ok {
-			return nil, nil, spec, fmt.Errorf("program %q is not allowed on this host: name it in [exec.programs] of the configuration", spec.Program)
+			return nil, nil, fmt.Errorf("program %q is not allowed on this host: name it in [exec.programs] of the configuration", spec.Program)
 		}
 		executors[job.ExecutorExec], err = executor.NewExec(executor.ExecOptions{
-			Programs: j.Exec.Programs, Artefacts: store, Slots: j.Slots, RunnerArgv: j.RunnerArgv, ScratchDir: filepath.Join(dir, "scratch"),
+			Programs: j.Exec.Programs, Artefacts: stores.in, Outputs: stores.out, Slots: j.Slots, RunnerArgv: j.RunnerArgv, ScratchDir: filepath.Join(dir, "scratch"),
 			ScratchBytes: j.Exec.ScratchBytes, User: j.Exec.User, Cgroup: j.Exec.Cgroup, Processes: j.Exec.Processes,
 			MemoryBytes: spec.MemoryBytes, Grace: j.Exec.Grace, Logger: zerolog.Nop(),
 		})
 	} else {
 		var wasm *executor.WASM
 		wasm, err = executor.NewWASM(executor.WASMOptions{
-			Artefacts: store, Slots: j.Slots, RunnerArgv: j.RunnerArgv, CacheDir: filepath.Join(dir, "cache"),
+			Artefacts: stores.in, Outputs: stores.out, ScratchDir: filepath.Join(dir, "scratch"), Slots: j.Slots, RunnerArgv: j.RunnerArgv, CacheDir: cmp.Or(j.Modules, filepath.Join(dir, "cache")),
 			MemoryBytes: spec.MemoryBytes, FetchPatience: -1, Logger: zerolog.Nop(),
 		})
 		executors[job.ExecutorWASM], try = wasm, wasm.Trial
 	}
 	if err != nil {
-		return nil, nil, spec, err
+		return nil, nil, err
 	}
 	w, err = worker.New(worker.Options{
-		Slots: j.Slots, Executors: executors, DrainTimeout: time.Millisecond, Logger: zerolog.Nop(),
+		Slots: j.Slots, Executors: executors, OutputRoom: func() bool { return true }, DrainTimeout: time.Millisecond, Logger: zerolog.Nop(),
 	})
-	return w, try, spec, err
+	return w, try, err
 }
 
 // watchLocal submits the job and waits for its end.

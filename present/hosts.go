@@ -86,6 +86,7 @@ func Members(m api.Members) Table {
 		col("VERSION", Text, 6, func(x M) Cell { return word(x.Version) }),
 		more("VOTER", Text, func(x M) Cell { return yes(x.Voter) }),
 		more("PUBLISHER", Text, func(x M) Cell { return yes(x.Publisher) }),
+		more("LOAD", State, func(x M) Cell { return word(x.Load) }),
 		more("LAG", Number, func(x M) Cell { return Cell{Text: Lag(x.LagEvents)} }),
 		more("PRIORITY", Number, func(x M) Cell { return whole(x.Priority) }),
 		more("ZONE", Text, func(x M) Cell { return word(x.Zone) }),

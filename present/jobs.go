@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
@@ -146,6 +147,17 @@ func Transitions(h api.JobHistory) Table {
 		col("TO", State, 0, func(r T) Cell { return Cell{Text: r.To} }),
 		col("BY", Text, 5, func(r T) Cell { return word(r.Actor) }),
 		col("REASON", Text, 0, func(r T) Cell { return word(r.Reason) }),
+	)
+}
+
+// Events shows what happened, as sentences.
+func Events(list []api.Event, observed time.Time) Table {
+	type E = api.Event
+	return tableOf(list,
+		col("AT", Time, 0, func(e E) Cell { return at(e.Time, observed) }),
+		col("TERM", Number, 3, func(e E) Cell { return term(e.Term) }),
+		more("KIND", Text, func(e E) Cell { return word(e.Kind) }),
+		col("EVENT", Text, 0, func(e E) Cell { return Cell{Text: Sentence(e.Source.Node, e.Kind, e.Body)} }),
 	)
 }
 

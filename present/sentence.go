@@ -79,6 +79,9 @@ var sentences = map[event.Kind]sayer{
 		}
 		return s
 	}),
+	event.KindHostLoad: of(func(w cluster.NodeID, b event.HostLoad) string {
+		return fmt.Sprintf("load of %s is %s by %s, was %s", w, b.Level, OrDash(b.Signal), b.Was)
+	}),
 	event.KindConfigReloaded: of(func(w cluster.NodeID, b event.ConfigReloaded) string {
 		return fmt.Sprintf("%s read its configuration again: %s changed", w, list(b.Keys))
 	}),
@@ -292,6 +295,45 @@ var sentences = map[event.Kind]sayer{
 	}),
 	event.KindFlowDone: of(func(_ cluster.NodeID, b event.WorkflowDone) string {
 		return fmt.Sprintf("run %s is %s%s", ShortRun(b.Run), b.State, because(b.Reason))
+	}),
+	event.KindScheduleSet: of(func(_ cluster.NodeID, b event.ScheduleSet) string {
+		switch {
+		case b.Removed:
+			return fmt.Sprintf("schedule %s of %s is no more%s", b.Name, b.Owner, by(b.Actor))
+		case b.Paused:
+			return fmt.Sprintf("schedule %s of %s is paused%s", b.Name, b.Owner, by(b.Actor))
+		}
+		return fmt.Sprintf("schedule %s of %s: %s in %s%s", b.Name, b.Owner, b.Cron, cmp.Or(b.Zone, "UTC"), by(b.Actor))
+	}),
+	event.KindLoadRun: of(func(_ cluster.NodeID, b event.LoadRun) string {
+		id := string(b.Run)[:min(len(b.Run), 9)]
+		switch {
+		case b.State == event.LoadEnded:
+			return fmt.Sprintf("load test %s ended: %s%s", id, b.Verdict, because(b.Why))
+		case b.Stop != "":
+			return fmt.Sprintf("load test %s is to end%s%s", id, because(b.Stop), by(b.Actor))
+		case b.State == event.LoadStarted:
+			var lost []string
+			for _, s := range b.Slices {
+				if s.Lost != "" {
+					lost = append(lost, string(s.Host)+" is lost: "+s.Lost)
+				}
+			}
+			return fmt.Sprintf("load test %s runs on %s%s", id, count(len(b.Slices), "host"), because(strings.Join(lost, "; ")))
+		}
+		return fmt.Sprintf("load test %s %q of %s waits for its hosts%s", id, b.Name, b.Owner, by(b.Actor))
+	}),
+	event.KindScheduleFired: of(func(_ cluster.NodeID, b event.ScheduleFired) string {
+		s := fmt.Sprintf("schedule %s, %s: ", string(b.Schedule)[:min(len(b.Schedule), 9)], time.Unix(b.At, 0).UTC().Format(time.RFC3339))
+		if b.Run != "" {
+			s += "began run " + ShortRun(b.Run)
+		} else {
+			s += "no run, " + b.Skipped
+		}
+		if b.Missed > 0 {
+			s += fmt.Sprintf("; %s before it missed", count(b.Missed, "time"))
+		}
+		return s
 	}),
 	event.KindFlowsForgotten: of(func(_ cluster.NodeID, b event.WorkflowsForgotten) string {
 		var list []string

@@ -68,7 +68,30 @@ func Status(s api.Status) []Field {
 	}
 	return append(fields,
 		Field{"worker", worker},
+		Field{"load", Load(s.Pressure)},
 		Field{"jobs", fmt.Sprintf("%d running, %d pending, %d completed, %d failed", s.Jobs.Running, s.Jobs.Pending, s.Jobs.Completed, s.Jobs.Failed+s.Jobs.Partial)})
+}
+
+// Load says how loaded a host is, and by what.
+func Load(p api.Pressure) string {
+	if p.Level == "" {
+		return Unknown // an older host
+	}
+	text := p.Level
+	if p.Level != "normal" && p.Signal != "" {
+		text += " by " + p.Signal
+	}
+	part := func(name string, share *float64) {
+		if share != nil {
+			text += fmt.Sprintf(", %s %.0f%%", name, 100**share)
+		}
+	}
+	part("waits for cpu", p.CPU)
+	part("memory left", p.MemoryLeft)
+	if p.DelaySeconds >= 0.001 {
+		text += ", work waits " + Age(p.DelaySeconds)
+	}
+	return text
 }
 
 // Publish says how the publishing of the onion addresses goes.

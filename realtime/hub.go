@@ -48,6 +48,8 @@ type Options struct {
 	Log    Log
 	Header func() api.Header
 	Logger zerolog.Logger
+	// Paused says that the host has too much to do: watchers hear less often. nil: never.
+	Paused func() bool
 	// RingBytes bounds what is kept of the past; 0: delta.RingBytes.
 	RingBytes int64
 }
@@ -75,6 +77,9 @@ type feed struct {
 
 // New returns a Hub that nobody watches.
 func New(o Options) *Hub {
+	if o.Paused == nil {
+		o.Paused = func() bool { return false }
+	}
 	if o.RingBytes == 0 {
 		o.RingBytes = delta.RingBytes
 	}
@@ -91,7 +96,7 @@ var ErrStopped = errors.New("the daemon stops")
 // Stop ends all streams.
 func (h *Hub) Stop() { h.stop() }
 
-// maxSingle bounds the topics of one job or host each that are read at once, for all
+// maxSingle bounds the topics of one job, run or host each that are read at once, for all
 // watches: each costs a look of its own.
 const maxSingle = 256
 
@@ -115,7 +120,7 @@ func (h *Hub) enter(list []string) ([]<-chan struct{}, error) {
 		}
 	}
 	if more && singles > maxSingle {
-		p := api.Errorf(api.CodeOverloaded, "%d topics of one job or host each are watched at most", maxSingle)
+		p := api.Errorf(api.CodeOverloaded, "%d topics of one job, run or host each are watched at most", maxSingle)
 		p.RetryAfterSeconds = new(10.0)
 		return nil, p
 	}
@@ -177,10 +182,18 @@ func (h *Hub) read(ctx context.Context, topic string, f *feed) {
 			close(f.looked)
 			first = false
 		}
-		if err := pause(ctx, changed, min(max(paceMin, paceShare*time.Since(began)), paceSlow), paceMax); err != nil {
+		if err := pause(ctx, changed, min(max(h.least(), paceShare*time.Since(began)), paceSlow), paceMax); err != nil {
 			return
 		}
 	}
+}
+
+// least is the least time between two looks.
+func (h *Hub) least() time.Duration {
+	if h.o.Paused() {
+		return paceMax
+	}
+	return paceMin
 }
 
 // take notes what a look has brought.
@@ -222,7 +235,7 @@ func (h *Hub) follow(ctx context.Context, at api.Cursor) {
 			at = h.o.Log.Cursor().Clone()
 			h.put(&delta.Frame{Topic: TopicEvents, Event: delta.Log}) // each Watch reads it itself
 		}
-		if err := pause(ctx, changed, paceMin, paceMax); err != nil {
+		if err := pause(ctx, changed, h.least(), paceMax); err != nil {
 			return
 		}
 	}

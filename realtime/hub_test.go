@@ -20,6 +20,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/realtime/delta"
 )
@@ -30,6 +31,8 @@ type world struct {
 	members []api.Member
 	jobs    []api.Job
 	runs    api.ChunkRuns
+	flows   []api.Workflow
+	steps   []api.WorkflowStep // of each
 	looks   int
 	log     []event.Event
 	at      api.Cursor // its end
@@ -118,6 +121,24 @@ func (w *world) Jobs(context.Context) (api.Jobs, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return api.Jobs{Jobs: slices.Clone(w.jobs)}, nil
+}
+
+func (w *world) Workflows(context.Context) (api.Workflows, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return api.Workflows{Workflows: slices.Clone(w.flows)}, nil
+}
+
+func (w *world) Workflow(_ context.Context, id flow.RunID) (api.Workflow, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.flows {
+		if r.ID == id {
+			r.Steps = w.steps
+			return r, nil
+		}
+	}
+	return api.Workflow{}, api.Errorf(api.CodeNotFound, "no run %s", id)
 }
 
 func (w *world) Job(_ context.Context, id job.ID) (api.Job, error) {
@@ -384,6 +405,41 @@ func TestOwnJobs(t *testing.T) {
 		if !strings.Contains(all, "user:ann") || !strings.Contains(all, `"del":["`+string(ann)+`"]`) {
 			t.Errorf("ann is not told of hers:\n%s", all)
 		}
+	})
+}
+
+// TestRuns: a run that was chosen comes with its steps and without outputs, to whom it may
+// be shown; the list has none of them.
+func TestRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newWorld()
+		ann, bob := flow.NewRunID("user:ann", "k"), flow.NewRunID("user:bob", "k")
+		o.flows = []api.Workflow{{ID: ann, Owner: "user:ann", State: flow.Running}, {ID: bob, Owner: "user:bob"}}
+		instances := make([]api.WorkflowInstance, 600)
+		for i := range instances {
+			instances[i] = api.WorkflowInstance{Index: i, State: flow.Completed, Try: 1, Outputs: map[string]json.RawMessage{"secret": json.RawMessage("17")}}
+		}
+		instances[599].State = flow.Failed
+		o.steps = []api.WorkflowStep{{Name: "price", Total: 600, Instances: instances}}
+		w := o.hub("b").Watch(Request{
+			Topics: []string{TopicRuns, RunTopic(ann), RunTopic(bob)},
+			May:    func(_, owner string) bool { return owner == "user:ann" },
+		})
+		defer w.Close()
+		all := strings.Join(texts(until(t, w, delta.Synced)), "\n")
+		if strings.Contains(strings.ReplaceAll(all, string(RunTopic(bob)), ""), string(bob)) {
+			t.Errorf("ann is told of bob's:\n%s", all)
+		}
+		if strings.Count(all, `"name":"price"`) != 1 || strings.Contains(all, "secret") || !strings.Contains(all, `"index":510`) || strings.Contains(all, `"index":511`) || !strings.Contains(all, `"index":599,"state":"failed"`) {
+			t.Errorf("%s", all)
+		}
+		o.update(func() { o.steps = []api.WorkflowStep{{Name: "report", Total: 1}} })
+		got := until(t, w, `delta {"topic":"`+RunTopic(ann))
+		if d := string(got[len(got)-1].Data); !strings.Contains(d, `"name":"report"`) {
+			t.Error(d)
+		}
+		o.update(func() { o.flows = nil })
+		until(t, w, `delta {"topic":"`+RunTopic(ann)+`","set":[],"del":["`+string(ann)+`"]}`)
 	})
 }
 
@@ -681,7 +737,7 @@ func TestParseTopics(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, []string{"events", "jobs"}) {
 		t.Error(got, err)
 	}
-	if got, err := ParseTopics(""); err != nil || slices.Contains(got, TopicEvents) || len(got) != 7 {
+	if got, err := ParseTopics(""); err != nil || slices.Contains(got, TopicEvents) || len(got) != 8 {
 		t.Error(got, err)
 	}
 	for _, text := range []string{"links/n1", "jobs,", "job/x", strings.Repeat("jobs,", 64) + "jobs"} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/realtime/delta"
 )
@@ -24,23 +25,29 @@ const (
 	TopicTerms   = "terms"
 	TopicWorkers = "workers"
 	TopicJobs    = "jobs"
+	TopicRuns    = "workflows"
 	TopicOnion   = "onion"
 	TopicEvents  = "events"
 	TopicLinks   = "links"
 	// topicJob and an id is one job with all its figures.
 	topicJob = "job/"
+	// topicRun and an id is one run of a workflow with its steps.
+	topicRun = "workflow/"
 	// topicLinks and a name are all half-edges of one host.
 	topicLinks = "links/"
 )
 
 // Topics lists the topics that can be chosen.
-var topics = []string{TopicStatus, TopicMembers, TopicLinks, TopicLease, TopicTerms, TopicWorkers, TopicJobs, TopicOnion, TopicEvents}
+var topics = []string{TopicStatus, TopicMembers, TopicLinks, TopicLease, TopicTerms, TopicWorkers, TopicJobs, TopicRuns, TopicOnion, TopicEvents}
 
 // MaxTopics bounds the topics of one watch, jobs included.
 const MaxTopics = 64
 
 // JobTopic is the topic of one job.
 func JobTopic(id job.ID) string { return topicJob + string(id) }
+
+// RunTopic is the topic of one run of a workflow.
+func RunTopic(id flow.RunID) string { return topicRun + string(id) }
 
 // LinksTopic is the topic of all half-edges of one host.
 func LinksTopic(node cluster.NodeID) string { return topicLinks + string(node) }
@@ -73,6 +80,8 @@ type Source interface {
 	// WorkerGroups has one row for all outside workers of a gateway.
 	WorkerGroups(ctx context.Context) (api.Workers, error)
 	Jobs(ctx context.Context) (api.Jobs, error)
+	Workflows(ctx context.Context) (api.Workflows, error)
+	Workflow(ctx context.Context, id flow.RunID) (api.Workflow, error)
 	Onion(ctx context.Context) (api.Onion, error)
 	Job(ctx context.Context, id job.ID) (api.Job, error)
 	ChunkMap(id job.ID, most int) (api.ChunkRuns, error)
@@ -122,6 +131,15 @@ func readerOf(s Source, topic string) reader {
 			}
 			return rows, err
 		})
+	case TopicRuns:
+		return runKind.many(func(ctx context.Context) ([]runRow, error) {
+			list, err := s.Workflows(ctx)
+			rows := make([]runRow, 0, len(list.Workflows))
+			for _, w := range list.Workflows {
+				rows = append(rows, runRow{Workflow: w})
+			}
+			return rows, err
+		})
 	case TopicOnion:
 		return onionKind.one(func(ctx context.Context) (onionRow, error) {
 			o, err := s.Onion(ctx)
@@ -135,14 +153,25 @@ func readerOf(s Source, topic string) reader {
 			return list.Links, err
 		})
 	}
+	if id, is := strings.CutPrefix(topic, topicRun); is {
+		return runKind.many(func(ctx context.Context) ([]runRow, error) {
+			w, err := s.Workflow(ctx, flow.RunID(id))
+			return known([]runRow{{Workflow: w.Watched()}}, err)
+		})
+	}
 	id := job.ID(strings.TrimPrefix(topic, topicJob))
 	return wholeJobKind.many(func(ctx context.Context) ([]wholeJobRow, error) {
 		row, err := wholeJob(ctx, s, id)
-		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.CodeNotFound {
-			return nil, nil
-		}
-		return []wholeJobRow{row}, err
+		return known([]wholeJobRow{row}, err)
 	})
+}
+
+// known has no rows of what there is not.
+func known[T any](rows []T, err error) ([]T, error) {
+	if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.CodeNotFound {
+		return nil, nil
+	}
+	return rows, err
 }
 
 // wholeJob reads a job, and then its map: what comes between makes another look.
@@ -176,6 +205,8 @@ var (
 	aging   = delta.Slack{Least: 2, Part: 1.0 / 8}    // seconds
 	session = delta.Slack{Least: 15, Part: 1.0 / 8}   // seconds of what is renewed every two minutes
 	trip    = delta.Slack{Least: 5e-4, Part: 1.0 / 4} // seconds
+	load    = delta.Slack{Least: 0.05, Part: 1.0 / 4} // shares, and the score of load
+	delay   = delta.Slack{Least: 0.01, Part: 1.0 / 2} // seconds
 	skew    = delta.Slack{Least: 0.01, Part: 1.0 / 8} // seconds
 	traffic = delta.Slack{Least: 1024, Part: 1.0 / 2} // bytes per second
 	speed   = delta.Slack{Part: 1.0 / 16}
@@ -293,6 +324,10 @@ type (
 		api.Job
 		Map api.ChunkRuns `json:"map"`
 	}
+	runRow struct {
+		headless
+		api.Workflow
+	}
 	onionRow struct {
 		headless
 		api.Onion
@@ -320,6 +355,16 @@ var (
 			gauge[statusRow]{"log.reclaimable_bytes", exact, func(s *statusRow) any { return &s.Log.ReclaimableBytes }},
 			gauge[statusRow]{"worker.running", exact, func(s *statusRow) any { return &s.Worker.Running }},
 			gauge[statusRow]{"worker.queued", exact, func(s *statusRow) any { return &s.Worker.Queued }},
+			gauge[statusRow]{"pressure.score", load, func(s *statusRow) any { return &s.Pressure.Score }},
+			gauge[statusRow]{"pressure.cpu", load, func(s *statusRow) any { return &s.Pressure.CPU }},
+			gauge[statusRow]{"pressure.memory", load, func(s *statusRow) any { return &s.Pressure.Memory }},
+			gauge[statusRow]{"pressure.io", load, func(s *statusRow) any { return &s.Pressure.IO }},
+			gauge[statusRow]{"pressure.memory_left", load, func(s *statusRow) any { return &s.Pressure.MemoryLeft }},
+			gauge[statusRow]{"pressure.disk_left", load, func(s *statusRow) any { return &s.Pressure.DiskLeft }},
+			gauge[statusRow]{"pressure.delay_seconds", delay, func(s *statusRow) any { return &s.Pressure.DelaySeconds }},
+			gauge[statusRow]{"pressure.control_delay_seconds", delay, func(s *statusRow) any { return &s.Pressure.ControlDelaySeconds }},
+			gauge[statusRow]{"pressure.goroutine_seconds", delay, func(s *statusRow) any { return &s.Pressure.GoroutineSeconds }},
+			gauge[statusRow]{"pressure.sync_seconds", delay, func(s *statusRow) any { return &s.Pressure.SyncSeconds }},
 			gauge[statusRow]{"worker.kept", exact, func(s *statusRow) any { return &s.Worker.Kept }},
 		),
 	}
@@ -374,6 +419,10 @@ var (
 	wholeJobKind = kind[wholeJobRow]{
 		key: func(j *wholeJobRow) string { return string(j.ID) }, owner: func(j *wholeJobRow) string { return j.Owner },
 		gauges: jobAges(func(j *wholeJobRow) *api.Job { return &j.Job }),
+	}
+	runKind = kind[runRow]{
+		key: func(r *runRow) string { return string(r.ID) }, owner: func(r *runRow) string { return r.Owner },
+		gauges: []gauge[runRow]{{"elapsed_seconds", aging, func(r *runRow) any { return &r.ElapsedSeconds }}},
 	}
 	onionKind = kind[onionRow]{key: func(*onionRow) string { return TopicOnion }}
 )

@@ -22,7 +22,7 @@ type batch struct {
 }
 
 // maxEntries bounds the results or assignments in one event, maxCells the metrics
-// of the results.
+// and files of the results.
 const (
 	maxEntries = 512
 	maxCells   = 4096
@@ -34,7 +34,7 @@ func (b *batch) add(d event.Draft) {
 	case event.ChunksAccepted:
 		if i, ok := b.accepts[body.Job]; ok {
 			have := b.drafts[i].Body.(event.ChunksAccepted)
-			if len(have.Accepts)+len(body.Accepts) <= maxEntries && len(body.Accepts[0].Result.Metrics)*len(have.Accepts) < maxCells {
+			if len(have.Accepts)+len(body.Accepts) <= maxEntries && cells(body.Accepts[0].Result)*len(have.Accepts) < maxCells {
 				have.Accepts = append(have.Accepts, body.Accepts...)
 				b.drafts[i].Body = have
 				return
@@ -64,3 +64,5 @@ func (b *batch) add(d event.Draft) {
 	}
 	b.drafts = append(b.drafts, d)
 }
+
+func cells(r job.ChunkResult) int { return len(r.Metrics) + len(r.Outputs) }

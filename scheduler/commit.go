@@ -14,8 +14,11 @@ import (
 // the runs of workflows.
 func commitAll(ctx context.Context, t *term) error {
 	for {
-		if err := t.commit(ctx); err != nil || t.quiet || !t.jobs.flows.Follow() {
+		if err := t.commit(ctx); err != nil || t.quiet {
 			return err
+		}
+		if again := t.jobs.after.Follow(heldHost{t}); !t.jobs.flows.Follow() && !again {
+			return nil
 		}
 	}
 }
@@ -88,10 +91,10 @@ func (t *term) act(action step.Action) {
 		}
 	case step.Accept:
 		count("accepted", 1)
-		t.settling.add(a.Attempt, t.appender.seq)
+		t.settling.Add(a.Attempt, t.appender.seq)
 	case step.Fail:
 		count("failed", 1)
-		t.settling.add(a.Attempt, t.appender.seq)
+		t.settling.Add(a.Attempt, t.appender.seq)
 		t.log.Debug().Str("job", string(a.Job)).Str("peer", string(a.Worker)).Int("chunk", a.Chunk).
 			Int("attempt", a.Number).Str("reason", a.Reason).Msg("attempt failed")
 	case step.Reclaim:
@@ -100,11 +103,12 @@ func (t *term) act(action step.Action) {
 			Int("attempt", a.Number).Str("reason", a.Reason).Msg("attempt reclaimed")
 	case step.Settled:
 		count("settled", 1)
-		t.settling.add(a.Attempt, t.appender.seq)
+		t.settling.Add(a.Attempt, t.appender.seq)
 	case step.Cancel:
 		t.cancel(a)
 	case step.Finish:
 		t.jobs.end(a.Job)
+		t.jobs.left.Ended(a.Job)
 		t.jobs.flows.JobEnded(a.Job)
 		t.m.finished.WithLabelValues(string(a.State)).Inc()
 		t.log.Info().Str("job", string(a.Job)).Str("state", string(a.State)).Str("reason", a.Reason).Msg("job ended")

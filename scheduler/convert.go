@@ -105,11 +105,11 @@ func weight(d event.Draft) int {
 				n += 6*len(v) + 8
 			}
 		}
-		return n + frame
+		return n + frame + weightOfFile*(len(b.Spec.Files)+len(b.Spec.Outputs))
 	case event.ChunksAccepted:
 		n := frame
 		for _, a := range b.Accepts {
-			n += 256 + weightOf(a.Result.Metrics)
+			n += 256 + weightOf(a.Result.Metrics) + weightOfFile*len(a.Result.Outputs)
 		}
 		return n
 	case event.ChunksReleased:
@@ -135,6 +135,9 @@ func weight(d event.Draft) int {
 	}
 	return frame + 6*cluster.MaxReason + 6*(job.MaxKeyBytes+job.MaxName)
 }
+
+// weightOfFile is an upper bound of a file's name, hash and size.
+const weightOfFile = 256
 
 func weightOf(metrics map[string]job.Metric) int {
 	n := 0
@@ -162,7 +165,7 @@ func welcomeOf(w cluster.NodeID, m stream.Welcome, owner string) step.WorkerConn
 	own := ownerOf(w, m, owner)
 	return step.WorkerConnected{
 		Worker: w, Slots: m.Slots, Credits: m.Room, Executors: m.Executors, Draining: m.Draining, Owner: own.Owner, Accept: own.Accept,
-		Memory: m.MemoryBytes, Assigned: m.Assigned,
+		Memory: m.MemoryBytes, Assigned: m.Assigned, Files: slices.Contains(m.Features, stream.FeatureFiles),
 	}
 }
 
@@ -183,7 +186,7 @@ func holdsOf(w cluster.NodeID, m stream.Assigned) step.WorkerHolds {
 
 // statusOf says how a worker gets on.
 func statusOf(w cluster.NodeID, m stream.Status) step.WorkerStatus {
-	e := step.WorkerStatus{Worker: w, Ready: m.Ready, Draining: m.Draining}
+	e := step.WorkerStatus{Worker: w, Ready: m.Ready, Draining: m.Draining, Full: m.Full}
 	for _, p := range m.Progress {
 		e.Progress = append(e.Progress, step.Progress{Attempt: p.Attempt, Done: p.Done})
 	}

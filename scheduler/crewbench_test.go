@@ -165,20 +165,26 @@ func chunksPerSecond(b *testing.B, outside bool) {
 func BenchmarkWorkStream(b *testing.B) { chunksPerSecond(b, false) }
 func BenchmarkCrewStream(b *testing.B) { chunksPerSecond(b, true) }
 
-// BenchmarkJoin tells a new holder of 10,000 outside workers at one host.
+// BenchmarkJoin tells a new holder of many outside workers at one host.
 func BenchmarkJoin(b *testing.B) {
-	const n = 10000
+	for _, n := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) { manyJoin(b, n) })
+	}
+}
+
+func manyJoin(b *testing.B, n int) {
+	b.Helper()
 	var was, is runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&was)
-	c, err := crew.New(crew.Options{Now: func() time.Duration { return time.Duration(time.Now().UnixNano()) }, Logger: zerolog.Nop()})
+	c, err := crew.New(crew.Options{Desk: desk.Options{Workers: n}, Now: func() time.Duration { return time.Duration(time.Now().UnixNano()) }, Logger: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}
 	var all []*crew.Seat
 	for i := range n {
 		s, _, err := c.Attach(desk.Attach{
-			Worker: cluster.OutsideID([]byte{byte(i), byte(i >> 8)}), Owner: fmt.Sprintf("visitor:%d", i), Slots: 4, Room: 8, Executors: []string{job.ExecutorWASM},
+			Worker: cluster.OutsideID([]byte{byte(i), byte(i >> 8), byte(i >> 16)}), Owner: fmt.Sprintf("visitor:%d", i), Slots: 4, Room: 8, Executors: []string{job.ExecutorWASM},
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -214,7 +220,7 @@ func BenchmarkJoin(b *testing.B) {
 		b.StopTimer()
 		runtime.GC()
 		runtime.ReadMemStats(&is)
-		bytes = (is.HeapAlloc - was.HeapAlloc) / n
+		bytes = (is.HeapAlloc - was.HeapAlloc) / uint64(n)
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			b.Error(err)

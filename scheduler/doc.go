@@ -11,7 +11,7 @@
 //
 // Parts. term is the loop: it takes what the inbox holds, lets the plan decide and
 // carries it out. Beside the plan it has the batch (decided, not carried out), the
-// appender (into the log), settling (what waits for stability), links (streams to
+// appender (into the log), settling (what waits for stability, of package settle), links (streams to
 // hosts, package link, and the workers that they lead to: a host's own, and with package
 // seats those that no host runs), jobs (which there are), stops (which are to end) and runs
 // (workflows, whose steps are jobs as all others). None but the last, which submits and

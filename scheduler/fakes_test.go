@@ -287,7 +287,7 @@ func (w *fakeWorker) serve(conn net.Conn) {
 	for _, q := range w.queue {
 		has = append(has, q.ref)
 	}
-	out <- stream.Frame{Welcome: &stream.Welcome{Slots: w.slots, Executors: []string{job.ExecutorWASM}, Assigned: has, Accept: w.accept, MemoryBytes: w.memory, Crew: w.crew != nil}}
+	out <- stream.Frame{Welcome: &stream.Welcome{Slots: w.slots, Executors: []string{job.ExecutorWASM}, Assigned: has, Accept: w.accept, MemoryBytes: w.memory, Crew: w.crew != nil, Features: []string{stream.FeatureFiles}}}
 	for _, k := range w.kept {
 		out <- k
 	}

@@ -43,6 +43,11 @@ func (h flowHost) Draft(d event.Draft)          { h.batch.add(d) }
 func (h flowHost) View(f func(st *state.State)) { h.o.Log.View(f) }
 func (h flowHost) Now() time.Duration           { return h.o.Now() }
 func (h flowHost) Wall() time.Time              { return h.o.Wall() }
+func (h flowHost) Begins() bool                 { return h.tells(event.KindScheduleFired) }
+
+func (h flowHost) Released(id job.ID, since time.Duration) {
+	h.m.service.Released(id, time.Now().Add(since-h.o.Now()))
+}
 
 func (h flowHost) StopJob(id job.ID) {
 	_ = h.stopJob(event.JobStopped{Job: id, Actor: holderActor, Reason: "its workflow ends"}) // or it has ended

@@ -30,8 +30,10 @@ type flowRig struct {
 	docs map[cluster.Hash]string
 }
 
-func newFlowRig(t *testing.T) *flowRig {
-	log := newMemLog("a")
+func newFlowRig(t *testing.T) *flowRig { return newFlowRigOn(t, newMemLog("a")) }
+
+// newFlowRigOn has a log, and a worker that knows nothing of what it says.
+func newFlowRigOn(t *testing.T, log *memLog) *flowRig {
 	w := newFakeWorker("a", 4)
 	w.answer = func(r job.Attempt, n uint64) []stream.Frame {
 		key := ""
@@ -75,6 +77,21 @@ func flowDef() flow.Def {
 	sum.Inputs = map[string]json.RawMessage{"all": json.RawMessage(`"${many.x}"`)}
 	clean.Role = flow.RoleTeardown
 	return flow.Def{Name: "w", Steps: []flow.Step{shaky, bad, many, sum, clean}}
+}
+
+// observed counts what a histogram has.
+func (f *flowRig) observed(name string) uint64 {
+	f.t.Helper()
+	all, err := f.reg.Gather()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, m := range all {
+		if m.GetName() == name {
+			return m.GetMetric()[0].GetHistogram().GetSampleCount()
+		}
+	}
+	return 0
 }
 
 func (f *flowRig) submitFlow(d flow.Def) flow.RunID {
@@ -131,6 +148,10 @@ func TestFlow(t *testing.T) {
 		if got := said(f.flowRun(id)); got != wantFlow {
 			t.Errorf("got\n%s\nwant\n%s", got, wantFlow)
 		}
+		// many[0..2], sum and clean wait for others, and shaky for nothing but its time.
+		if n := f.observed("skein_workflow_release_seconds"); n != 5 {
+			t.Errorf("%d steps were released, want 5", n)
+		}
 		docs := map[string]bool{}
 		for _, d := range f.docs {
 			docs[d] = true
@@ -173,8 +194,11 @@ func TestFlow(t *testing.T) {
 		if _, err := f.ask(runs.Request{Submit: &b}); err == nil {
 			t.Error("a workflow is submitted while a member does not know what that is")
 		}
-		// After a week it is forgotten.
+		// After a week it is forgotten, of which nobody holds the lease.
+		_ = stop()
 		time.Sleep(8 * 24 * time.Hour)
+		stop = f.run(2)
+		time.Sleep(time.Minute)
 		f.log.View(func(st *state.State) {
 			if _, ok := st.Flows().Run(id); ok || !st.Flows().Forgotten(id) {
 				t.Error("it is not forgotten")

@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler/after"
+	"github.com/skein-project/skein/scheduler/left"
 	"github.com/skein-project/skein/scheduler/plan/step"
 	"github.com/skein-project/skein/scheduler/runs"
 	"github.com/skein-project/skein/scheduler/waits"
@@ -32,6 +35,8 @@ type jobs struct {
 	looked  time.Duration           // when those that wait were; 0: never
 	waits   waits.Log               // what the log was told of them
 	flows   *runs.Runs              // of workflows, whose steps are jobs
+	left    *left.Results           // by attempts, beside their results
+	after   after.Jobs              // those that wait for others, which the plan does not have
 }
 
 // owned is a job that somebody owns.
@@ -40,8 +45,12 @@ type owned struct {
 	owner string
 }
 
-func newJobs(log Log) *jobs {
-	return &jobs{log: log, specs: make(map[job.ID]owned), created: make(map[job.ID]cluster.Hash)}
+func newJobs(log Log, unaware func(event.Kind) []cluster.NodeID) *jobs {
+	return &jobs{log: log, specs: make(map[job.ID]owned), created: make(map[job.ID]cluster.Hash), left: left.New(left.Log{
+		Unaware: unaware,
+		Logged:  func(id job.ID) (n int) { log.View(func(s *state.State) { n = len(s.JobLogs(id)) }); return n },
+		Bytes:   func(id job.ID) (n int64) { log.View(func(s *state.State) { n = s.OutputBytes(id) }); return n },
+	})}
 }
 
 // load takes over the open jobs of the log and returns them, with their ages at
@@ -71,7 +80,10 @@ func (js *jobs) add(id job.ID, j owned, fingerprint cluster.Hash) {
 }
 
 // end takes in that a job has ended.
-func (js *jobs) end(id job.ID) { delete(js.specs, id) }
+func (js *jobs) end(id job.ID) {
+	delete(js.specs, id)
+	js.after.Ended(id)
+}
 
 // open reports that a job has not ended.
 func (js *jobs) open(id job.ID) bool {

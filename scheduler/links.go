@@ -15,6 +15,7 @@ import (
 	"github.com/skein-project/skein/scheduler/lives"
 	"github.com/skein-project/skein/scheduler/plan/step"
 	"github.com/skein-project/skein/scheduler/seats"
+	"github.com/skein-project/skein/scheduler/settle"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -33,8 +34,9 @@ type links struct {
 	health map[cluster.NodeID]cluster.Health // as the plan knows it
 	nonce  uint64                            // of the latest query of a host's worker
 	walked time.Duration                     // when all workers were looked at
-	later  []step.Event                      // that the plan has not heard
-	review []cluster.NodeID                  // outside workers of which the log is to say something else
+	view   view
+	later  []step.Event     // that the plan has not heard
+	review []cluster.NodeID // outside workers of which the log is to say something else
 	wg     sync.WaitGroup
 }
 
@@ -163,11 +165,11 @@ func (ls *links) walks(now time.Duration) bool {
 const maxRefs = 4096
 
 // settled tells the workers what they may forget.
-func (ls *links) settled(done []settlement) {
+func (ls *links) settled(done []settle.Settlement) {
 	refs := make(map[cluster.NodeID][]job.Attempt)
 	for _, d := range done {
-		worker := d.attempt.Worker
-		refs[worker] = append(refs[worker], d.attempt.At(""))
+		worker := d.Attempt.Worker
+		refs[worker] = append(refs[worker], d.Attempt.At(""))
 	}
 	for n, rs := range refs {
 		for part := range slices.Chunk(rs, maxRefs) {

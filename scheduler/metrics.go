@@ -1,10 +1,13 @@
 package scheduler
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/scheduler/link"
 	"github.com/skein-project/skein/scheduler/meters"
+	"github.com/skein-project/skein/scheduler/runs"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -23,11 +26,12 @@ type metrics struct {
 	unsettled prometheus.Gauge
 	appendDur prometheus.Histogram
 	service   *meters.Service
+	runs      *runs.Metrics
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		service: meters.NewService(),
+		service: meters.NewService(), runs: runs.NewMetrics(),
 		jobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "skein_jobs", Help: "Open jobs that this host schedules, by state.",
 		}, []string{"state"}),
@@ -80,7 +84,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range append(m.service.Collectors(),
+	for _, c := range append(slices.Concat(m.service.Collectors(), m.runs.Collectors()),
 		m.jobs, m.chunks, m.open, m.starved, m.finished, m.fenced, m.busy, m.links.Open, m.links.Ends, m.links.Offences, m.notices, m.links.Shed, m.crewDrops, m.unsettled, m.appendDur,
 	) {
 		if err := reg.Register(c); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/step"
 	"github.com/skein-project/skein/scheduler/plan/trust"
+	"github.com/skein-project/skein/scheduler/settle"
 )
 
 // world is a cluster around the plan: a log whose unstable end a crash may
@@ -33,7 +34,7 @@ type world struct {
 	workers map[cluster.NodeID]*modelWorker
 	names   []cluster.NodeID
 	jobs    []event.JobSubmitted // acknowledged: stable
-	waiting []settlement
+	waiting []settle.Settlement
 	old     []step.Result // results that may be repeated at any time
 	healed  bool
 	strange int // accepted results of outside workers
@@ -170,15 +171,15 @@ func (w *world) act(action step.Action) {
 }
 
 func (w *world) settle(a job.Attempt) {
-	w.waiting = append(w.waiting, settlement{seq: uint64(len(w.events)), attempt: a})
+	w.waiting = append(w.waiting, settle.Settlement{Seq: uint64(len(w.events)), Attempt: a})
 }
 
 // stabilise makes all that is logged stable and tells the workers.
 func (w *world) stabilise() {
 	w.stable = len(w.events)
 	for _, s := range w.waiting {
-		if m, ok := w.workers[s.attempt.Worker]; ok && m.reachable {
-			m.kept = slices.DeleteFunc(m.kept, func(r step.Result) bool { return r.Attempt == s.attempt })
+		if m, ok := w.workers[s.Attempt.Worker]; ok && m.reachable {
+			m.kept = slices.DeleteFunc(m.kept, func(r step.Result) bool { return r.Attempt == s.Attempt })
 		}
 	}
 	w.waiting = nil

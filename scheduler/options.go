@@ -70,6 +70,9 @@ type Options struct {
 	// Keep stores a config document so that the loss of this host does not lose it; default
 	// none can be stored, and steps of workflows with inputs wait.
 	Keep runs.Store
+	// Find says which files that steps of workflows are given are on no host any more;
+	// nil: none is ever lost.
+	Find runs.Find
 	// Unaware lists the members that live and do not know events of a kind. May be nil.
 	Unaware func(event.Kind) []cluster.NodeID
 	// MayForget says whether an ended job whose time is over may be forgotten now, though

@@ -66,26 +66,6 @@ func TestStopsLapse(t *testing.T) {
 	}
 }
 
-// One batch at a time is with the settler.
-func TestSettling(t *testing.T) {
-	s := settling{by: newSettler(nil)}
-	if s.give() != nil {
-		t.Error("nothing is given")
-	}
-	s.add(job.Attempt{Job: "j"}, 7)
-	if s.give() == nil || s.waiting[0].seq != 7 {
-		t.Error("what waits is not given")
-	}
-	s.given()
-	s.add(job.Attempt{Job: "j", Chunk: 1}, 8)
-	if s.give() != nil || s.open() != 2 {
-		t.Errorf("%d are open, and a second batch is given", s.open())
-	}
-	if s.back(); s.give() == nil || s.open() != 1 {
-		t.Errorf("%d are open after the first batch", s.open())
-	}
-}
-
 // appends is a log that takes so many appends.
 type appends struct {
 	left  int

@@ -187,7 +187,7 @@ func (s *Scheduler) Run(ctx context.Context, id cluster.Term) error {
 	s.term = t
 	s.mu.Unlock()
 	var wg sync.WaitGroup
-	wg.Go(func() { t.settling.by.run(ctx) })
+	wg.Go(func() { t.settling.Run(ctx) })
 	wg.Go(func() { t.jobs.flows.Run(ctx) })
 
 	err := t.loop(ctx)

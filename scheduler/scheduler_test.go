@@ -508,7 +508,7 @@ func TestKept(t *testing.T) {
 			may  bool
 			want int
 		}{{over.Add(-time.Minute), true, 0}, {over, true, 1}, {over, false, 0}, {over.Add(forgetLatest - time.Minute), false, 0}, {over.Add(forgetLatest), false, 1}} {
-			got := newJobs(r.log).expire(time.Hour, c.wall, func(id job.ID) bool { return c.may && id == first.Job })
+			got := newJobs(r.log, nil).expire(time.Hour, c.wall, func(id job.ID) bool { return c.may && id == first.Job })
 			if len(got) != c.want {
 				t.Errorf("%s after its end, may be forgotten: %v: %v are", c.wall.Sub(over)+2*time.Minute, c.may, got)
 			}

@@ -13,11 +13,13 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/wait"
+	"github.com/skein-project/skein/scheduler/after"
 	"github.com/skein-project/skein/scheduler/link"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/fair"
 	"github.com/skein-project/skein/scheduler/plan/step"
 	"github.com/skein-project/skein/scheduler/runs"
+	"github.com/skein-project/skein/scheduler/settle"
 )
 
 const (
@@ -42,7 +44,7 @@ type term struct {
 	plan     *plan.Plan
 	batch    batch
 	appender *appender
-	settling settling
+	settling *settle.Settling
 	links    *links
 	jobs     *jobs
 	stops    stops
@@ -61,10 +63,10 @@ func (s *Scheduler) newTerm(id cluster.Term) *term {
 	cfg.Salt = s.o.Salt()
 	t := &term{
 		s: s, o: &s.o, m: s.m, id: id, log: log, inbox: in, plan: plan.New(cfg),
-		appender: &appender{to: s.o.Log, m: s.m, log: log}, settling: settling{by: newSettler(s.o.Log)},
-		links: newLinks(&s.o, s.m, log, id, in.frames), jobs: newJobs(s.o.Log), stops: make(stops),
+		appender: &appender{to: s.o.Log, m: s.m, log: log}, settling: settle.New(s.o.Log.WaitStable),
+		links: newLinks(&s.o, s.m, log, id, in.frames), jobs: newJobs(s.o.Log, s.o.Unaware), stops: make(stops),
 	}
-	t.jobs.flows = runs.New(flowHost{t}, s.o.Keep, log)
+	t.jobs.flows = runs.New(flowHost{t}, s.o.Keep, s.o.Find, s.m.runs, log)
 	return t
 }
 
@@ -102,7 +104,7 @@ func (t *term) loop(ctx context.Context) error {
 			return err
 		}
 		frames := t.inbox.frames
-		if t.settling.open() > maxUnsettled {
+		if t.settling.Open() > maxUnsettled {
 			frames = nil
 		}
 		select {
@@ -126,20 +128,20 @@ func (t *term) loop(ctx context.Context) error {
 			if !t.quiet {
 				t.jobs.flows.Take(d)
 			}
-		case t.settling.give() <- t.settling.waiting:
-			t.settling.given()
+		case t.settling.Give() <- t.settling.Waiting():
+			t.settling.Given()
 			continue
-		case done := <-t.settling.by.out:
-			t.settling.back()
+		case done := <-t.settling.Done():
+			t.settling.Back()
 			t.links.settled(done)
 			continue
 		}
 		t.drain(ctx, frames)
 		if lull { // what came may have opened something, or set a timer
+			show(t)
 			pause := t.pause()
 			lull = pause > t.o.Tick
 			tick.Reset(pause)
-			t.observe()
 		}
 	}
 }
@@ -148,6 +150,7 @@ func (t *term) loop(ctx context.Context) error {
 func (t *term) tick() {
 	t.step(step.Tick{})
 	t.tendStopping()
+	heldHost{t}.tendHeld()
 	t.tellLives()
 	now := t.o.Now()
 	t.links.seats.Look(now, t.step)
@@ -156,8 +159,12 @@ func (t *term) tick() {
 		t.jobs.flows.Tick(now)
 	}
 	if !t.links.walks(now) {
+		if t.links.view.hidden {
+			show(t)
+		}
 		return
 	}
+	t.links.view.hidden = false
 	if !t.quiet {
 		t.links.query(now)
 	}
@@ -167,7 +174,7 @@ func (t *term) tick() {
 // pause is the time to the next tick. While nothing is open and nothing comes,
 // only what has its own, longer period is to be looked at.
 func (t *term) pause() time.Duration {
-	if len(t.stops) > 0 || t.settling.open() > 0 {
+	if len(t.stops) > 0 || t.settling.Open() > 0 {
 		return t.o.Tick
 	}
 	now := t.o.Now()
@@ -177,6 +184,9 @@ func (t *term) pause() time.Duration {
 	}
 	if at, ok := t.jobs.flows.Next(now); ok {
 		pause = min(pause, at-now)
+	}
+	if t.links.view.hidden {
+		pause = min(pause, time.Until(t.links.view.at))
 	}
 	return max(pause, t.o.Tick)
 }
@@ -227,6 +237,7 @@ func (t *term) step(e step.Event) {
 			t.batch.drafts = append(t.batch.drafts, releases(t.id, r)...)
 		}
 		if d, ok := draftOf(t.id, a); ok {
+			t.jobs.left.Note(&d)
 			t.batch.add(d)
 		}
 		t.batch.actions = append(t.batch.actions, a)
@@ -251,7 +262,7 @@ func (t *term) load() {
 				}
 			}
 		}
-		t.step(j)
+		t.jobs.after.Begin(heldHost{t}, j)
 	}
 	for _, n := range slices.Sorted(maps.Keys(left)) {
 		t.step(step.HealthChanged{Worker: n, Health: cluster.Left})
@@ -308,7 +319,9 @@ func (t *term) link(ctx context.Context, e link.Event) {
 func (t *term) says(n cluster.NodeID, e link.Event) {
 	switch {
 	case e.Result != nil:
-		t.step(resultOf(n, *e.Result))
+		t.jobs.left.Hear(e.Result.At(n), e.Result.Log)
+		t.step(resultOf(n, t.jobs.left.Bound(t.jobs.specs[e.Result.Job].spec, *e.Result)))
+		t.jobs.left.Hear(job.Attempt{}, cluster.Hash{})
 	case e.Pong > 0:
 		t.roundTrip(n, e.Pong)
 	case e.Status != nil:
@@ -338,9 +351,10 @@ func (t *term) observe() {
 	t.m.starved.Set(float64(s.JobsStarved))
 	t.m.jobs.WithLabelValues(string(job.Pending)).Set(float64(s.JobsPending))
 	t.m.jobs.WithLabelValues(string(job.Running)).Set(float64(s.JobsRunning))
+	t.m.service.Flows(t.jobs.flows.Open())
 	t.m.open.WithLabelValues("pending").Set(float64(s.ChunksPending))
 	t.m.open.WithLabelValues("assigned").Set(float64(s.ChunksAssigned))
-	t.m.unsettled.Set(float64(t.settling.open()))
+	t.m.unsettled.Set(float64(t.settling.Open()))
 	views := t.plan.Workers()
 	for i := range views {
 		views[i].Via = t.links.seats.Via(views[i].Worker)
@@ -367,7 +381,7 @@ func (t *term) lookAtWaiting() {
 			t.fact(event.KindJobWaits, e)
 		}
 	}
-	var out []Waiting
+	out := heldHost{t}.heldJobs()
 	for _, w := range list {
 		out = append(out, Waiting{Job: w.Job, Since: wallOf(w.Since, now, wall), Why: w.Why})
 	}
@@ -382,6 +396,9 @@ func wallOf(at, now time.Duration, wall time.Time) time.Time {
 // explain says what keeps each worker from a job.
 func (t *term) explain(id job.ID) (Waiting, error) {
 	now := t.o.Now()
+	if h, held := t.jobs.after.Get(id); held {
+		return heldHost{t}.heldJob(h, after.Judge(h.Spec.After, heldHost{t}.State).Waits), nil
+	}
 	why, since, ok := t.plan.Explain(id, now)
 	if !ok {
 		return Waiting{}, t.jobs.notOpen(id)
@@ -432,8 +449,17 @@ func (t *term) submit(b submission) (created bool, spec job.Spec, err error) {
 		}
 		return false, t.jobs.spec(b.Job, b.Spec), nil
 	}
+	if who := t.o.Unaware(event.FilesOfJob()); b.Spec.HasFiles() && len(who) > 0 {
+		return false, spec, &UnawareError{Kind: event.FilesOfJob(), Nodes: who}
+	}
 	if why := t.plan.Foresee(b.Spec, b.Owner, t.o.Now()); why.Never && !b.waits {
 		return false, spec, &NoWorkerError{Why: why}
+	}
+	if err := after.Check(b.Spec.After, heldHost{t}.State); err != nil {
+		return false, spec, err
+	}
+	if len(b.Spec.After) > 0 && t.jobs.after.Full(b.Owner) {
+		return false, spec, t.busy(&fair.Refusal{After: fullAfter})
 	}
 	if t.lookForRoom(); t.held {
 		return false, spec, ErrNoRoom
@@ -447,7 +473,7 @@ func (t *term) submit(b submission) (created bool, spec job.Spec, err error) {
 			return false, spec, errUnmeasured
 		}
 		if n > 0 {
-			b.Spec.Chunk = n
+			b.Spec.Chunk = max(n, b.Spec.LeastChunk())
 			b.Chunks = b.Spec.Chunks()
 		}
 	}
@@ -456,7 +482,7 @@ func (t *term) submit(b submission) (created bool, spec job.Spec, err error) {
 	}
 	t.jobs.add(b.Job, owned{b.Spec, b.Owner}, want)
 	t.batch.add(event.Draft{Term: t.id, Kind: event.KindJobSubmitted, Body: b.JobSubmitted})
-	t.step(step.JobAdded{Job: b.Job, Spec: b.Spec, Owner: b.Owner})
+	t.jobs.after.Begin(heldHost{t}, step.JobAdded{Job: b.Job, Spec: b.Spec, Owner: b.Owner})
 	t.log.Info().Str("job", string(b.Job)).Int("chunks", b.Chunks).Str("owner", b.Owner).Msg("job submitted")
 	return true, b.Spec, nil
 }
@@ -472,11 +498,14 @@ func (t *term) stopJob(b event.JobStopped) error {
 		return nil // as was asked before
 	}
 	if t.jobs.open(b.Job) {
-		t.batch.add(event.Draft{Term: t.id, Kind: event.KindJobStopped, Body: b})
 		who := b.Actor
 		if b.Reason != "" {
 			who += ": " + b.Reason
 		}
+		if (heldHost{t}).stopHeld(b, who) {
+			return nil
+		}
+		t.batch.add(event.Draft{Term: t.id, Kind: event.KindJobStopped, Body: b})
 		t.step(step.JobStopped{Job: b.Job, Actor: who})
 		return nil
 	}

@@ -90,12 +90,13 @@ var rights = map[access.Right][]string{
 	access.Read: {
 		"GET /v1/jobs", "GET /v1/jobs/{id}", "GET /v1/jobs/{id}/explain", "GET /v1/jobs/{id}/map",
 		"GET /v1/jobs/{id}/series", "GET /v1/jobs/{id}/history", "GET /v1/replay", "GET /v1/jobs/{id}/watch",
-		"GET /v1/jobs/{id}/chunks", "GET /v1/events/{node}/{inc}/{seq}", "GET /v1/events", "GET /v1/watch",
-		"GET /v1/workflows", "GET /v1/workflows/{id}",
+		"GET /v1/jobs/{id}/chunks", "GET /v1/jobs/{id}/logs", "GET /v1/jobs/{id}/outputs", "GET /v1/jobs/{id}/outputs/{chunk}/{name}", "GET /v1/events/{node}/{inc}/{seq}", "GET /v1/events", "GET /v1/watch",
+		"GET /v1/load", "GET /v1/load/{id}", "GET /v1/load/{id}/report", "GET /v1/load/{id}/live", "GET /v1/workflows", "GET /v1/workflows/{id}", "GET /v1/schedules", "GET /v1/schedules/{id}",
 	},
 	access.Use: {
 		"POST /v1/jobs", "POST /v1/jobs/{id}/stop", "POST /v1/jobs/{id}/release", "PUT /v1/artefacts",
-		"POST /v1/workflows", "POST /v1/workflows/{id}/stop", "POST /v1/workflows/{id}/retry",
+		"POST /v1/load", "POST /v1/load/{id}/stop", "POST /v1/workflows", "POST /v1/workflows/{id}/stop", "POST /v1/workflows/{id}/retry",
+		"PUT /v1/schedules/{id}", "DELETE /v1/schedules/{id}", "POST /v1/schedules/{id}/pause", "POST /v1/schedules/{id}/resume", "POST /v1/schedules/{id}/run",
 	},
 	access.Operate: {
 		"GET /v1/users", "PUT /v1/users/{name}", "PUT /v1/members/{node}/owner", "GET /v1/gateway", "GET /v1/gateway/workers",
@@ -199,7 +200,7 @@ func TestEveryRoleOnEveryRoute(t *testing.T) {
 			}
 		}
 		for _, rt := range routes {
-			path := strings.NewReplacer("{id}", string(jobA), "{name}", "x", "{node}", "n3", "{address}", "a", "{inc}", "1", "{seq}", "1").Replace(rt.path)
+			path := strings.NewReplacer("{id}", string(jobA), "{name}", "x", "{node}", "n3", "{address}", "a", "{inc}", "1", "{seq}", "1", "{chunk}", "3").Replace(rt.path)
 			for _, c := range callers {
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // streams go on
 				w := httptest.NewRecorder()
@@ -242,7 +243,7 @@ func TestEveryRoleOnEveryRoute(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(time.Minute) // what somebody may ask is counted
 		}
-		if want := 8 * 13; served != want {
+		if want := 15 * 13; served != want {
 			t.Errorf("%d requests are served at a gateway, want %d", served, want)
 		}
 	})

@@ -12,6 +12,9 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/status/debug"
+	"github.com/skein-project/skein/status/joblogs"
+	"github.com/skein-project/skein/status/joboutputs"
+	"github.com/skein-project/skein/status/loads"
 	"github.com/skein-project/skein/status/outside"
 	"github.com/skein-project/skein/status/past"
 	"github.com/skein-project/skein/status/proof"
@@ -29,7 +32,10 @@ type Backend interface {
 	LeaseControl
 	MeshControl
 	JobControl
+	joblogs.Source
+	joboutputs.Source
 	workflows.Control
+	loads.Control
 	UserControl
 	outside.Registry
 	WorkerControl

@@ -51,7 +51,8 @@ type fake struct {
 	entered   chan struct{} // and says so here
 	users     *access.Directory
 	holder    cluster.NodeID
-	carry     func(context.Context, api.Carried) api.Answered // to the holder
+
+	carry func(context.Context, api.Carried) api.Answered // to the holder
 }
 
 func newFake() *fake {
@@ -242,6 +243,33 @@ func (f *fake) Explain(_ context.Context, id job.ID) (api.JobExplanation, error)
 		Reasons: []api.WaitReason{{Reason: "zone", Text: "not in zone mars", Workers: 1, Examples: []cluster.NodeID{"n1"}}},
 		Workers: []api.ExplainedWorker{{Node: "n1", Reason: "zone", Text: "not in zone mars"}},
 	}, nil
+}
+
+// fakeOutput is what chunk 3 of every job left.
+var fakeOutput = job.OutputFile{Chunk: 3, Name: "rows.csv", File: job.File{Hash: sha256.Sum256([]byte("a,b\n")), Size: 4}, Worker: "n1"}
+
+func (f *fake) JobOutputs(_ context.Context, id job.ID) (api.JobOutputs, error) {
+	return api.JobOutputs{Job: id, Sum: &job.OutputSum{Manifest: cluster.Hash{1}, Files: 1, Bytes: 4}, Outputs: []job.OutputFile{fakeOutput}}, nil
+}
+
+func (f *fake) OpenOutput(_ context.Context, id job.ID, chunk int, name string) (job.OutputFile, io.ReadCloser, error) {
+	switch {
+	case chunk != fakeOutput.Chunk || name != fakeOutput.Name && name != "x":
+		return job.OutputFile{}, nil, api.Errorf(api.CodeNotFound, "chunk %d of job %s has no output %s", chunk, id, name)
+	}
+	return fakeOutput, io.NopCloser(strings.NewReader("a,b\n")), nil
+}
+
+func (f *fake) JobLogs(ctx context.Context, id job.ID, q api.JobLogQuery, send func(api.JobLog) error) error {
+	line := api.JobLog{Job: id, Chunk: 3, Attempt: 1, Worker: "n1", Seconds: 2, Error: "exit code 3", Text: "no licence\n"}
+	if q.Chunk != nil {
+		line.Chunk = *q.Chunk
+	}
+	if err := send(line); err != nil || !q.Follow {
+		return err
+	}
+	<-ctx.Done() // the reader goes, or the server stops
+	return ctx.Err()
 }
 
 func (f *fake) JobOwner(id job.ID) string {

@@ -96,11 +96,40 @@ func (hs *handlers) submit(r *http.Request, req api.SubmitRequest) (api.SubmitRe
 		return api.SubmitResponse{}, api.Errorf(api.CodeInvalidJob, "the idempotency key is missing").
 			WithHint("set spec.key or the header Idempotency-Key to a text of your own; the same text again is the same job")
 	}
+	if err := findAfter(hs.backend, r, req.Spec.After); err != nil {
+		return api.SubmitResponse{}, err
+	}
 	req.Spec = req.Spec.WithDefaults()
 	if err := req.Spec.Validate(); err != nil {
 		return api.SubmitResponse{}, err
 	}
 	return hs.backend.Submit(r.Context(), door.Of(r.Context()).Actor(), req)
+}
+
+// findAfter makes the whole id of each job that another is to wait for, which must be one
+// that whoever asks may see.
+func findAfter(b Backend, r *http.Request, after []string) error {
+	if len(after) > job.MaxAfter {
+		return nil // which the spec is refused for
+	}
+	for i, text := range after {
+		id, how, said := strings.Cut(text, ":")
+		if id == "" || len(id) > 64 {
+			continue
+		}
+		found, err := b.FindJob(r.Context(), id, door.Of(r.Context()).Only)
+		if err != nil {
+			if p, ok := errors.AsType[*api.Problem](err); ok {
+				p.Detail = "after: " + p.Detail
+			}
+			return err
+		}
+		after[i] = string(found)
+		if said {
+			after[i] += ":" + how
+		}
+	}
+	return nil
 }
 
 // maxReason bounds reasons that users give, in bytes.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/internal/fakeflows"
 	"github.com/skein-project/skein/status/door"
 )
 
@@ -47,6 +48,9 @@ func withToken(ctx context.Context, p door.Peer, method, path, token string) *ht
 	body := ""
 	if method == http.MethodPost {
 		body = "{}"
+		if path == "/v1/workflows" {
+			body = `{"key":"k","definition":{"step":[{"name":"a","job":{"executor":"wasm","artefact":"` + strings.Repeat("ab", 32) + `","iterations":1}}]}}`
+		}
 		if path == "/v1/jobs" {
 			body = `{"spec":{"key":"k","executor":"wasm","artefact":"` + strings.Repeat("ab", 32) + `","iterations":1}}`
 		}
@@ -60,7 +64,7 @@ func withToken(ctx context.Context, p door.Peer, method, path, token string) *ht
 // its roles say, whatever api.bearer says and the user may besides; at gateways alone, and
 // at the holder, to which a gateway brings it.
 func TestAccessTokens(t *testing.T) {
-	own, stop := "/v1/jobs/"+string(jobA), "/v1/jobs/"+string(jobA)+"/stop"
+	own, stop, run := "/v1/jobs/"+string(jobA), "/v1/jobs/"+string(jobA)+"/stop", "/v1/workflows/"+string(fakeflows.Run)
 	for _, c := range []struct {
 		token, method, path string
 		want                int
@@ -79,6 +83,16 @@ func TestAccessTokens(t *testing.T) {
 		{"watch", "PUT", "/v1/artefacts", 403, "not for submit"},
 		{"work", "GET", own, 403, "not for watch"},
 		{"work", "POST", stop, 403, "not for submit"},
+		{"both", "POST", "/v1/workflows", 200, ""},
+		{"submit", "GET", "/v1/workflows", 200, ""},
+		{"watch", "POST", "/v1/workflows", 403, "skein gateway token create --owner user:ann --role submit"},
+		{"work", "GET", "/v1/workflows", 403, "not for watch"},
+		{"both", "GET", run, 404, "no run"}, // another's
+		{"both", "POST", run + "/stop", 404, "no run"},
+		{"both", "POST", run + "/retry", 404, "no run"},
+		{"watch", "POST", run + "/retry", 403, "not for submit"},
+		{"vics", "GET", run, 200, ""},
+		{"vics", "POST", run + "/stop", 403, "viewer"},
 		{"sams", "GET", own, 404, "no job"},
 		{"sams", "POST", stop, 404, "no job"},
 		{"olgas", "GET", own, 404, "no job"}, // no token is an operator

@@ -13,6 +13,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/overload"
 	"github.com/skein-project/skein/status/door"
 )
 
@@ -51,6 +52,12 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Gatherer is what /metrics shows; nil: no /metrics.
 	Gatherer prometheus.Gatherer
+	// Enter lets a request in, or says that this host has too much to do; what it returns is
+	// called at the end. Brief requests count among those that run at once, others only
+	// begin at a time. nil: all are let in.
+	Enter func(ctx context.Context, lane overload.Lane, brief bool) (leave func(), refused *overload.Refused)
+	// Paused says that this host has too much to do: watchers hear less often. nil: never.
+	Paused func() bool
 	// MaxArtefactBytes bounds one upload; 0: cluster.MaxModuleBytes.
 	MaxArtefactBytes int64
 	// MaxFollowers bounds followers of jobs and events; 0: 128.
@@ -70,6 +77,9 @@ func (o *Options) check() error {
 	}
 	if o.MaxArtefactBytes == 0 {
 		o.MaxArtefactBytes = int64(job.MaxModuleBytes)
+	}
+	if o.Enter == nil {
+		o.Enter = func(context.Context, overload.Lane, bool) (func(), *overload.Refused) { return func() {}, nil }
 	}
 	if o.Bearer == "" {
 		o.Bearer = "read"

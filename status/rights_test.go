@@ -87,12 +87,40 @@ func TestAnothersJobIsNone(t *testing.T) {
 				}
 				continue
 			}
+			if strings.HasPrefix(rt.path, "/v1/load") {
+				path := strings.ReplaceAll(rt.path, "{id}", string(fakeflows.Load))
+				w := askFor(t, s, asUser(t, "sam", rt.method, path, "{}", time.Now()), 2*time.Second)
+				if named := path != rt.path; strings.Contains(w.Body.String(), fakeflows.Owner) || strings.Contains(w.Body.String(), "n3") || named && w.Code != http.StatusNotFound {
+					t.Errorf("%s %s by sam: %d %s", rt.method, path, w.Code, w.Body)
+				}
+				if _, text := get("vic", path); rt.method == http.MethodGet && !strings.Contains(text, "n3") {
+					t.Errorf("%s does not show vic all: %s", path, text)
+				}
+				continue
+			}
+			if strings.HasPrefix(rt.path, "/v1/schedules") {
+				path, body := strings.ReplaceAll(rt.path, "{id}", string(fakeflows.Schedule)), `{"key":"k"}`
+				if rt.method == http.MethodPut {
+					continue // one of sam's own, whatever it is called
+				}
+				if rt.method == http.MethodDelete || !strings.HasSuffix(path, "/run") {
+					body = "{}"
+				}
+				w := askFor(t, s, asUser(t, "sam", rt.method, path, body, time.Now()), 2*time.Second)
+				if named := path != rt.path; strings.Contains(w.Body.String(), fakeflows.Owner) || named && w.Code != http.StatusNotFound {
+					t.Errorf("%s %s by sam: %d %s", rt.method, path, w.Code, w.Body)
+				}
+				if _, text := get("vic", path); rt.method == http.MethodGet && !strings.Contains(text, string(fakeflows.Schedule)) {
+					t.Errorf("%s does not show vic all: %s", path, text)
+				}
+				continue
+			}
 			if rt.method != http.MethodGet || rt.path == "/v1/events/{node}/{inc}/{seq}" { // whose bytes TestProofOfOwn reads
 				continue
 			}
 			path := rt.path
 			if path == "/v1/watch" {
-				path += "?topics=status,members,lease,terms,workers,jobs,onion,events&after="
+				path += "?topics=status,members,lease,terms,workers,jobs,workflows,onion,events&after="
 			}
 			switch code, text := get("sam", path); {
 			case strings.Contains(text, string(jobA)) || strings.Contains(text, "user:ann"):

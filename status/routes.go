@@ -21,8 +21,13 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/overload"
 	"github.com/skein-project/skein/status/debug"
 	"github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/status/joblogs"
+	"github.com/skein-project/skein/status/joboutputs"
+	"github.com/skein-project/skein/status/lanes"
+	"github.com/skein-project/skein/status/loads"
 	"github.com/skein-project/skein/status/once"
 	"github.com/skein-project/skein/status/openapi"
 	"github.com/skein-project/skein/status/outside"
@@ -79,8 +84,17 @@ func (hs *handlers) table() []route {
 		get(access.Look, "/v1/log/density", ofPast(b, past.Density), past.DensityParams...),
 		get(access.Read, "/v1/workflows", workflows.List(b)),
 		get(access.Read, "/v1/workflows/{id}", workflows.One(b)),
+		get(access.Read, "/v1/load", loads.List(b)),
+		get(access.Read, "/v1/load/{id}", loads.One(b)),
+		slow(get(access.Read, "/v1/load/{id}/report", loads.Report(b))),
+		slow(get(access.Read, "/v1/load/{id}/live", loads.Live(b), loads.LiveParams...)),
+		get(access.Read, "/v1/schedules", workflows.Schedules(b)),
+		get(access.Read, "/v1/schedules/{id}", workflows.Schedule(b)),
 		streamed("/v1/jobs/{id}/watch", hs.watchJob, nil, api.Job{}),
 		streamed("/v1/jobs/{id}/chunks", hs.chunks, chunkParams, api.ChunkResult{}, api.StreamPosition{}, api.ChunkEnd{}),
+		streamed("/v1/jobs/{id}/logs", joblogs.Serve(b, hs.jobID, hs.followers, hs.places), joblogs.Params, api.JobLog{}),
+		get(access.Read, "/v1/jobs/{id}/outputs", ofJob(hs, b.JobOutputs)),
+		bytesOf("/v1/jobs/{id}/outputs/{chunk}/{name}", joboutputs.Serve(b, hs.jobID, hs.places)),
 		get(access.Read, "/v1/events/{node}/{inc}/{seq}", proof.Of(b, func(who string) func(event.Event) bool { return ownEvents(b, who) })),
 		streamed("/v1/events", hs.events, slices.Concat(query.Params, query.FollowParams), api.Event{}, api.StreamPosition{}),
 		streamed("/v1/watch", hs.watch, slices.Concat(watchParams, query.Params), api.WatchMessage{}),
@@ -96,6 +110,13 @@ func (hs *handlers) table() []route {
 		paced(door.Submit, toHolder(keyed(useUpTo(http.MethodPost, "/v1/workflows", workflows.MaxBody, workflows.Submit(b))))),
 		toHolder(use(http.MethodPost, "/v1/workflows/{id}/stop", workflows.Stop(b))),
 		toHolder(use(http.MethodPost, "/v1/workflows/{id}/retry", workflows.Retry(b))),
+		paced(door.Submit, toHolder(useUpTo(http.MethodPut, "/v1/schedules/{id}", workflows.MaxBody, workflows.SetSchedule(b)))),
+		toHolder(use(http.MethodDelete, "/v1/schedules/{id}", workflows.RemoveSchedule[nothing](b))),
+		toHolder(use(http.MethodPost, "/v1/schedules/{id}/pause", workflows.ChangeSchedule(b, "pause"))),
+		toHolder(use(http.MethodPost, "/v1/schedules/{id}/resume", workflows.ChangeSchedule(b, "resume"))),
+		paced(door.Submit, toHolder(keyed(use(http.MethodPost, "/v1/schedules/{id}/run", workflows.RunSchedule(b))))),
+		paced(door.Submit, toHolder(keyed(use(http.MethodPost, "/v1/load", loads.Submit(b))))),
+		toHolder(use(http.MethodPost, "/v1/load/{id}/stop", loads.Stop(b))),
 		upload("/v1/artefacts", hs.putArtefact),
 
 		get(access.Operate, "/v1/users", outside.Users(b.Users), outside.NamesParams...),
@@ -141,6 +162,15 @@ func (hs *handlers) table() []route {
 		}
 	}
 	return list
+}
+
+// checkLanes says which route has no lane.
+func checkLanes(table []route) error {
+	var list []string
+	for _, rt := range table {
+		list = append(list, rt.method+" "+rt.path)
+	}
+	return lanes.Check(list)
 }
 
 // told is what the description of the API tells of routes.
@@ -213,6 +243,11 @@ func document(path string, gives any, f func(http.ResponseWriter, *http.Request)
 // streamed is one about jobs, each line of which is one of those.
 func streamed(path string, f func(http.ResponseWriter, *http.Request) error, params []openapi.Param, of ...any) route {
 	return route{method: http.MethodGet, path: path, needs: access.Read, pace: door.Stream, shape: openapi.Shape{Params: params, Gives: of, Lines: true}, stream: f}
+}
+
+// bytesOf is one about jobs that answers with a file.
+func bytesOf(path string, f func(http.ResponseWriter, *http.Request) error) route {
+	return route{method: http.MethodGet, path: path, needs: access.Read, pace: door.Stream, shape: openapi.Shape{Gives: []any{openapi.Bytes{}}}, stream: f}
 }
 
 func change[Q, T any](method, path string, f func(*http.Request, Q) (T, error)) route {
@@ -294,6 +329,7 @@ type responder struct {
 	header   func() api.Header
 	users    UserControl
 	door     *door.Door
+	enter    func(context.Context, overload.Lane, bool) (func(), *overload.Refused)
 	log      zerolog.Logger
 	requests *prometheus.CounterVec
 	fresh    freshness
@@ -339,6 +375,11 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 	if door.Of(r.Context()).Carried && !rt.holder && !rt.named {
 		// A proof of what one host is to do, or to tell, is worth nothing at another.
 		re.problem(w, r, rt.path, api.Errorf(api.CodeForbidden, "%s %s is no request that hosts carry to each other", rt.method, rt.path))
+		return
+	}
+	lane, _ := lanes.Of(rt.method, rt.path) // all have one: see New
+	if _, refused := re.enter(r.Context(), lane, false); refused != nil {
+		re.problem(w, r, rt.path, shed(refused))
 		return
 	}
 	// A proof may be over a body, which must come.
@@ -413,6 +454,14 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		re.count(rt.path, http.StatusOK)
 		return
 	}
+	if !rt.long { // only now: who waits for something, or is carried elsewhere, takes no place
+		leave, refused := re.enter(r.Context(), lane, true)
+		if refused != nil {
+			re.problem(w, r, rt.path, shed(refused))
+			return
+		}
+		defer leave()
+	}
 	answer, err := re.act(w, r, rt, p)
 	if away, ok := errors.AsType[*api.Elsewhere](err); ok && p.User != "" {
 		re.carry(w, r, rt, p, body, away)
@@ -427,6 +476,13 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		h.Cursor = re.fresh.after(r.Context())
 	}
 	re.writeUnder(h, w, rt.path, http.StatusOK, answer)
+}
+
+// shed is what is answered to who is not let in.
+func shed(refused *overload.Refused) *api.Problem {
+	p := api.Errorf(api.CodeOverloaded, "%v", refused)
+	p.RetryAfterSeconds = new(refused.After.Seconds())
+	return p.WithHint("`skein status` says why; another host may have room")
 }
 
 const idempotencyKey = "Idempotency-Key"

@@ -67,7 +67,7 @@ func New(o Options) (*Server, error) {
 		Limited: func(pace string) { m.limited.WithLabelValues(pace).Inc() },
 	})
 	answers := &responder{
-		header: o.Backend.Header, users: o.Backend, door: who, log: logger, requests: m.requests,
+		header: o.Backend.Header, users: o.Backend, door: who, enter: o.Enter, log: logger, requests: m.requests,
 		fresh: freshness{positions: o.Backend, changed: o.Backend.Changed}, once: once.New(),
 	}
 	full := func() { m.limited.WithLabelValues(limitPlaces).Inc() }
@@ -75,7 +75,7 @@ func New(o Options) (*Server, error) {
 		Header: o.Backend.Header, Problem: asProblem, Log: logger, Open: m.followers, Cut: m.cut, Stall: stallTimeout,
 	})
 	hub := realtime.New(realtime.Options{
-		Boot: strings.ToLower(rand.Text()), Source: o.Backend, Log: o.Backend, Header: o.Backend.Header, Logger: logger,
+		Boot: strings.ToLower(rand.Text()), Source: o.Backend, Log: o.Backend, Header: o.Backend.Header, Paused: o.Paused, Logger: logger,
 	})
 	routes := &handlers{
 		o: o, backend: o.Backend, answers: answers, followers: streams, hub: hub,
@@ -83,7 +83,7 @@ func New(o Options) (*Server, error) {
 		uploads: door.NewPlaces("uploads", maxUploads, full), examining: make(chan struct{}, 1),
 	}
 	table := routes.table()
-	if err := openapi.CheckRights(told(table)); err != nil {
+	if err := errors.Join(openapi.CheckRights(told(table)), checkLanes(table)); err != nil {
 		return nil, err
 	}
 	s := &Server{

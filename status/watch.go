@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/status/openapi"
 	"github.com/skein-project/skein/status/query"
 	"github.com/skein-project/skein/status/stream"
+	"github.com/skein-project/skein/status/workflows"
 )
 
 // watch sends snapshots of topics, what changes in them, and the log.
@@ -124,6 +125,7 @@ func (ws *watchStream) bye(p *api.Problem, h api.Header) {
 var watchParams = []openapi.Param{
 	{Name: "topics", Type: "", About: "what to show, with commas; without it, all but links and events"},
 	{Name: "job", Type: []string{}, About: "also this job, by its id, part of it, or its name"},
+	{Name: "workflow", Type: []string{}, About: "also this run of a workflow with its steps, by its id, part of it, or its name"},
 	{Name: "link", Type: []string{}, About: "also all half-edges of this host"},
 	{Name: "Last-Event-ID", Header: true, Type: "", About: "the last id that came: go on behind it"},
 }
@@ -157,6 +159,13 @@ func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 		}
 		req.Topics = append(req.Topics, realtime.JobTopic(id))
 	}
+	for _, text := range values["workflow"] {
+		id, err := workflows.Find(hs.backend, text, p.Only)
+		if err != nil {
+			return req, err
+		}
+		req.Topics = append(req.Topics, realtime.RunTopic(id))
+	}
 	for _, text := range values["link"] {
 		node, err := cluster.ParseNodeID(text)
 		if err != nil {
@@ -173,7 +182,7 @@ func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 	var q query.Query
 	for name, list := range values {
 		switch name {
-		case "topics", "job", "link":
+		case "topics", "job", "workflow", "link":
 			continue
 		default:
 			err = q.Set(name, list[0], h.ObservedAt)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/internal/fakeflows"
 	"github.com/skein-project/skein/status/stream"
 )
 
@@ -81,6 +83,26 @@ func longLogMore(f *fake, n int) {
 	}
 }
 
+// TestWatchRun follows a run, which the list has without its steps.
+func TestWatchRun(t *testing.T) {
+	r := start(t, newFake(), nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	enough := errors.New("enough")
+	var got api.Workflow
+	_, err := r.client.FollowWorkflow(ctx, "risk", api.FollowOptions{}, func(w api.Workflow) error {
+		if got.ID == "" {
+			got.ID = w.ID // as it was asked for at first
+			return nil
+		}
+		got = w
+		return enough
+	})
+	if !errors.Is(err, enough) || got.ID != fakeflows.Run || len(got.Steps) != 4 || got.Steps[0].Instances[0].Outputs != nil {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
 func TestWatchRefuses(t *testing.T) {
 	f := newFake()
 	r := start(t, f, nil)
@@ -107,6 +129,11 @@ func TestWatchRefuses(t *testing.T) {
 	}
 	if code, _, text := r.ask(t, http.MethodGet, "/v1/watch?link=n99", ""); code != http.StatusNotFound {
 		t.Errorf("half-edges of a host that never was: %d %s", code, text)
+	}
+	for _, run := range []string{"nix", "", strings.Repeat("w", 100)} {
+		if code, _, text := r.ask(t, http.MethodGet, "/v1/watch?workflow="+run, ""); code != http.StatusNotFound {
+			t.Errorf("run %.20q: %d %s", run, code, text)
+		}
 	}
 	if code, _, text := r.ask(t, http.MethodGet, "/v1/watch?topics=events&node=n99", ""); code != http.StatusNotFound {
 		t.Errorf("events of a host that never was: %d %s", code, text)

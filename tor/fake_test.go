@@ -337,8 +337,8 @@ func TestUnasked(t *testing.T) {
 	})
 }
 
-// TestFlood: events that nobody reads cost the oldest, and no command waits.
-func TestFlood(t *testing.T) {
+// TestFloodOfEvents: events that nobody reads cost the oldest, and no command waits.
+func TestFloodOfEvents(t *testing.T) {
 	port := &fakePort{}
 	withFake(t, port, func(t *testing.T, x *Tor) {
 		sub := x.Subscribe(4)

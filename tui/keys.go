@@ -12,7 +12,7 @@ import (
 )
 
 // help is what ? shows.
-const help = `1-6         hosts, mesh, events, jobs, workers, onion
+const help = `1-7         hosts, mesh, events, jobs, workers, onion, runs
 j k         down, up; arrows, PgDn and PgUp as well
 g G         to the first, to the last; G follows the events
 enter       all that is known of the row
@@ -44,7 +44,7 @@ func (m *Model) key(key string) tea.Cmd {
 	switch key {
 	case "q":
 		return tea.Quit
-	case "1", "2", "3", "4", "5", "6":
+	case "1", "2", "3", "4", "5", "6", "7":
 		m.show(view(key[0] - '1'))
 	case "esc":
 		m.back()

@@ -15,6 +15,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 )
 
@@ -67,6 +68,10 @@ func first(mayChange bool) []api.WatchMessage {
 		snapshot("jobs",
 			api.Job{ID: pi, Name: "pi", State: job.Running, Owner: "user:ann", SubmittedAt: noon.Add(-time.Minute), Iterations: api.IterationCounts{Total: 1000, Accepted: 370}, Chunks: api.ChunkCounts{Total: 24, Accepted: 9}},
 			api.Job{ID: render, State: job.Completed, Owner: "user:bob", SubmittedAt: noon.Add(-time.Hour), Iterations: api.IterationCounts{Total: 10, Accepted: 10}}),
+		snapshot("workflows",
+			api.Workflow{ID: "wnightlyaaaaaaaaaaaaaaaaaaa", Name: "nightly", State: flow.Running, Owner: "user:ann", SubmittedAt: noon.Add(-2 * time.Minute), ElapsedSeconds: 120},
+			api.Workflow{ID: "wnightlybbbbbbbbbbbbbbbbbbb", Name: "nightly", State: flow.Queued, Owner: "user:ann", SubmittedAt: noon.Add(-time.Minute), ElapsedSeconds: 60},
+			api.Workflow{ID: "wreportaaaaaaaaaaaaaaaaaaaa", Name: "report", State: flow.Failed, Owner: "user:bob", SubmittedAt: noon.Add(-time.Hour), ElapsedSeconds: 31, Round: 1, Reason: "step draw: failed: exit code 3"}),
 		snapshot("onion", api.Onion{
 			Tor:       api.OnionTor{Enabled: true, Version: "0.4.8", State: "ready", Bootstrap: 100},
 			Addresses: []api.OnionAddress{{Address: address, Publisher: "n1", PublishedAt: new(noon.Add(-12 * time.Minute))}},
@@ -118,6 +123,8 @@ func TestScreens(t *testing.T) {
 			{"jobs", func(m *Model) { press(m, "4") }},
 			{"workers", func(m *Model) { press(m, "5") }},
 			{"onion", func(m *Model) { press(m, "6") }},
+			{"runs", func(m *Model) { press(m, "7") }},
+			{"events of a run", func(m *Model) { press(m, "7", "e") }},
 			{"a host", func(m *Model) { press(m, "j", "enter") }},
 			{"its events", func(m *Model) { press(m, "j", "j", "e") }},
 			{"help", func(m *Model) { press(m, "?") }},

@@ -52,11 +52,11 @@ func (m *Model) tabAt(x int) (view, bool) {
 		return 0, false
 	}
 	at := 0
-	for v, name := range viewNames {
-		// A digit, a space and the name, between brackets or spaces.
-		end := at + utf8.RuneCountInString(name) + 4
+	for v := range views {
+		// Between brackets or spaces.
+		end := at + utf8.RuneCountInString(m.tab(v)) + 2
 		if x < end {
-			return view(v), strings.TrimSpace(string(line[x])) != ""
+			return v, strings.TrimSpace(string(line[x])) != ""
 		}
 		at = end
 	}

@@ -25,7 +25,7 @@ func TestMouse(t *testing.T) {
 		m.shows(t, true, " "+name+"]")
 	}
 	click(strings.Index(tabs, "/ filter"), tabsLine)
-	m.shows(t, true, "6 onion]")
+	m.shows(t, true, "7 runs]")
 	click(1, tabsLine)
 	m.shows(t, true, "[1 hosts]", "> n1")
 	click(5, bodyLine+3)

@@ -198,8 +198,8 @@ func (m *Model) summary(s api.Status, known bool) []string {
 
 func (m *Model) tabs() string {
 	var b strings.Builder
-	for v, name := range viewNames {
-		if text := fmt.Sprintf("%d %s", v+1, name); view(v) == m.view {
+	for v := range views {
+		if text := m.tab(v); v == m.view {
 			b.WriteString("[" + text + "]")
 		} else {
 			b.WriteString(" " + text + " ")
@@ -207,9 +207,20 @@ func (m *Model) tabs() string {
 	}
 	keys := "? "
 	if m.screen.width >= 80 {
-		keys = "/ filter  ? help "
+		keys = "/ filter ? help "
 	}
 	return m.ends(strings.TrimRight(b.String(), " "), keys)
+}
+
+// narrow is the width below which the tabs have no room for a space in each.
+const narrow = 66
+
+// tab is how a view is called.
+func (m *Model) tab(v view) string {
+	if m.screen.width < narrow {
+		return fmt.Sprintf("%d%s", v+1, viewNames[v])
+	}
+	return fmt.Sprintf("%d %s", v+1, viewNames[v])
 }
 
 // table is the view that is chosen.
@@ -313,7 +324,7 @@ func (m *Model) last() string {
 		return fmt.Sprintf(" lines %d to %d of %d; j goes on, esc goes back", m.scroll+1, min(n, m.scroll+m.body()), n)
 	}
 	if m.view == viewEvents && m.about != (event.Subject{}) {
-		parts = append(parts, "about "+cmp.Or(m.about.Job, m.about.Member, m.about.Worker))
+		parts = append(parts, "about "+cmp.Or(m.about.Job, m.about.Run, m.about.Member, m.about.Worker))
 	}
 	l := m.list()
 	if l.filter != "" {

@@ -21,13 +21,14 @@ const (
 	viewJobs
 	viewWorkers
 	viewOnion
+	viewRuns
 	views
 )
 
-var viewNames = [views]string{"hosts", "mesh", "events", "jobs", "workers", "onion"}
+var viewNames = [views]string{"hosts", "mesh", "events", "jobs", "workers", "onion", "runs"}
 
 // topicOf is of what a view is made.
-var topicOf = [views]string{"members", "links", "events", "jobs", "workers", "onion"}
+var topicOf = [views]string{"members", "links", "events", "jobs", "workers", "onion", "workflows"}
 
 // page is what a view shows: a table whose rows have keys, under lines of its own.
 type page struct {
@@ -86,6 +87,13 @@ func (w *watched) pageOf(v view, about event.Subject, all bool, now time.Time) (
 		}
 	case viewOnion:
 		p = onionOf(w, head)
+	case viewRuns:
+		list := rowsOf[api.Workflow](w, "workflows")
+		slices.SortStableFunc(list, func(a, b api.Workflow) int { return b.SubmittedAt.Compare(a.SubmittedAt) })
+		p.table = present.Workflows(api.Workflows{Header: head, Workflows: list})
+		for _, r := range list {
+			p.row(string(r.ID), event.Subject{Run: string(r.ID)})
+		}
 	}
 	return p
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/present"
 )
@@ -73,6 +74,7 @@ func plainPages() []plainPage {
 			{name: "last", label: "how many", options: []string{"100", "500", "10", "50"}},
 		}, eventsPage},
 		{"jobs", "Jobs", []field{words, state("pending", "queued", "running", "cancelling", "completed", "partial", "failed", "cancelled", "timeout"), all}, jobsPage},
+		{"workflows", "Workflows", []field{words, state("running", "stopping", "completed", "partial", "failed", "cancelled", "timeout"), all}, workflowsPage},
 		{"workers", "Workers", []field{words, all}, workersPage},
 		{"onion", "Onion", []field{words, all}, onionPage},
 	}
@@ -225,6 +227,47 @@ func jobsPage(ctx context.Context, c *api.Client, q query) (view, error) {
 		return to("jobs", "job", string(list.Jobs[i].ID))
 	}}
 	return view{header: list.Header, parts: []part{p}}, err
+}
+
+func workflowsPage(ctx context.Context, c *api.Client, q query) (view, error) {
+	if id := q.Get("run"); id != "" {
+		return workflowPage(ctx, c, id)
+	}
+	list, err := c.Workflows(ctx)
+	if want := q.Get("state"); want != "" {
+		list.Workflows = slices.DeleteFunc(list.Workflows, func(w api.Workflow) bool { return w.State != flow.State(want) })
+	}
+	t := present.Workflows(list)
+	p := part{title: "Runs of workflows, newest first", table: &t, none: "No such run.", link: func(i int) string {
+		return to("workflows", "run", string(list.Workflows[i].ID))
+	}}
+	return view{header: list.Header, parts: []part{p}}, err
+}
+
+// workflowPage shows one run, its steps and what came out of them.
+func workflowPage(ctx context.Context, c *api.Client, id string) (view, error) {
+	w, err := c.Workflow(ctx, id)
+	if err != nil {
+		return view{}, err
+	}
+	steps, outputs := present.WorkflowSteps(w), present.WorkflowOutputs(w)
+	fields := []present.Field{
+		{Name: "name", Text: present.OrDash(w.Name)},
+		{Name: "state", Text: string(w.State)},
+		{Name: "owner", Text: present.OrDash(w.Owner)},
+		{Name: "submitted", Text: present.Stamp(w.SubmittedAt)},
+		{Name: "time", Text: present.Age(w.ElapsedSeconds)},
+	}
+	for _, f := range []present.Field{{Name: "reason", Text: w.Reason}, {Name: "stopped by", Text: strings.TrimSpace(w.StoppedBy + " " + w.StopReason)}} {
+		if f.Text != "" {
+			fields = append(fields, f)
+		}
+	}
+	return view{header: w.Header, parts: []part{
+		{title: "Run " + string(w.ID), fields: fields},
+		{title: "Steps", table: &steps, none: "It has no steps.", said: map[string]struct{}{"REASON": {}}},
+		{title: "Outputs", table: &outputs, none: "Nothing came out of it yet."},
+	}}, nil
 }
 
 // jobPage shows one job.

@@ -40,9 +40,13 @@ func written(s string) func(*http.Request) (*http.Response, error) {
 		"/v1/lease/voters":  {"voters": []fields{{"node": s, "zone": s, "state": s, "abstaining": s}}},
 		"/v1/jobs":          {"jobs": []fields{{"id": s, "name": s, "owner": s, "state": s}}},
 		"/v1/jobs/one":      {"id": s, "name": s, "owner": s, "state": s, "reason": s, "waits": s, "failures": []fields{{"worker": s, "reason": s}}, "aggregates": fields{s: fields{"n": 1}}},
-		"/v1/workers":       {"workers": []fields{{"node": s, "live": s, "progress": s, "verdict": s, "owner": s, "accept": s, "accept_names": []string{s}}}},
-		"/v1/onion":         {"tor": fields{"enabled": true, "version": s, "state": s, "reason": s}, "problems": []string{s}, "addresses": []fields{{"address": s, "publisher": s, "keepers": []string{s}, "clients": []string{s}}}, "hosts": []fields{{"node": s, "health": s, "left_out": s}}},
-		"/v1/version":       {},
+		"/v1/workflows":     {"workflows": []fields{{"id": s, "name": s, "owner": s, "state": s, "reason": s}}},
+		"/v1/workflows/one": {"id": s, "name": s, "owner": s, "state": s, "reason": s, "stopped_by": s, "stop_reason": s, "steps": []fields{{
+			"name": s, "role": s, "state": s, "reason": s, "after": []string{s}, "instances": []fields{{"state": s, "outputs": fields{s: s}}},
+		}}},
+		"/v1/workers": {"workers": []fields{{"node": s, "live": s, "progress": s, "verdict": s, "owner": s, "accept": s, "accept_names": []string{s}}}},
+		"/v1/onion":   {"tor": fields{"enabled": true, "version": s, "state": s, "reason": s}, "problems": []string{s}, "addresses": []fields{{"address": s, "publisher": s, "keepers": []string{s}, "clients": []string{s}}}, "hosts": []fields{{"node": s, "health": s, "left_out": s}}},
+		"/v1/version": {},
 	}
 	return func(r *http.Request) (*http.Response, error) {
 		if r.URL.Path == "/v1/events" {
@@ -62,7 +66,7 @@ func written(s string) func(*http.Request) (*http.Response, error) {
 	}
 }
 
-var plainPaths = []string{"overview", "members?gone=on&wide=on", "lease?wide=on", "events", "jobs?wide=on", "jobs?job=one", "workers?wide=on", "onion?wide=on"}
+var plainPaths = []string{"overview", "members?gone=on&wide=on", "lease?wide=on", "events", "jobs?wide=on", "jobs?job=one", "workflows?wide=on", "workflows?run=one", "workers?wide=on", "onion?wide=on"}
 
 // TestPlainHostile: whatever others write is text, cut, with what cannot be seen made
 // visible, on every plain page and on the page that is served with data.

@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/worker/executor"
+	"github.com/skein-project/skein/worker/words"
 )
 
 // Defaults and limits of Options.
@@ -71,6 +72,15 @@ type Options struct {
 	// CheckHolder refuses a Hello by an error: the member from does not hold
 	// term as far as this host knows. Nil accepts every member.
 	CheckHolder func(from cluster.NodeID, term cluster.Term) error
+	// Words keeps what attempts write to standard error; nil: nothing is kept.
+	Words *words.Ring
+	// KeepLog stores what a failed attempt said where it outlives this host; nil: it does not.
+	KeepLog func(text []byte) (cluster.Hash, error)
+	// OutputRoom says whether this host keeps the outputs of another chunk; nil: the host
+	// takes no jobs with files.
+	OutputRoom func() bool
+	// Takes says whether this host can do with more chunks now; nil: always.
+	Takes func() bool
 	// Crew says whether this host serves stream.CrewProto as well to a holder; default: to
 	// none.
 	Crew func(holder cluster.NodeID) bool
@@ -100,6 +110,9 @@ func (o Options) withDefaults() (Options, error) {
 		o.Runs = func(a job.Acceptance, owner string) bool {
 			return a.Settle("").Allows("", owner, func(string, string) bool { return false })
 		}
+	}
+	if o.Takes == nil {
+		o.Takes = func() bool { return true }
 	}
 	if o.MinTerm == nil {
 		o.MinTerm = func() cluster.Term { return 0 }

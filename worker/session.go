@@ -156,13 +156,21 @@ func (l *loop) onAttach(s *session) *stream.Refused {
 	assigned, accept := l.assigned(), l.accept
 	s.reply(stream.Frame{Welcome: &stream.Welcome{
 		Slots: l.opts.Slots, Executors: l.needs(), Assigned: assigned, Room: min(l.room(), stream.MaxRefs), Draining: l.drained,
-		MemoryBytes: l.opts.MemoryBytes, Accept: &accept, Crew: l.opts.Crew != nil && l.opts.Crew(s.from),
+		MemoryBytes: l.opts.MemoryBytes, Accept: &accept, Crew: l.opts.Crew != nil && l.opts.Crew(s.from), Features: l.features(),
 	}})
 	s.unsent = l.outbox.Refs()
 	l.m.streams.Inc()
 	l.log.Info().Str("peer", string(s.from)).Uint64("term", uint64(s.term)).Int("assigned", len(assigned)).
 		Int("kept", len(s.unsent)).Msg("serving a holder")
 	return nil
+}
+
+// features are what this worker knows beyond what all do.
+func (l *loop) features() (out []string) {
+	if l.opts.OutputRoom != nil {
+		out = append(out, stream.FeatureFiles)
+	}
+	return out
 }
 
 // onFrame handles a frame of the open session.

@@ -39,6 +39,8 @@ type Worker struct {
 
 	servingMu sync.Mutex
 	serving   map[cluster.NodeID]int // open connections
+
+	logs keptLogs // of failures
 }
 
 // View is what a Worker is doing. It is never modified.
@@ -205,6 +207,7 @@ type finished struct {
 	result  job.ChunkResult
 	err     error
 	seconds float64
+	log     cluster.Hash // of a failure: the artefact with what it said; zero: none
 }
 
 // serve runs the loop until ctx has ended and the drain is over, or an
@@ -317,6 +320,7 @@ func (l *loop) start() {
 				l.m.firstProgress.Observe((now - r.began).Seconds())
 			}
 		}
+		keep := l.hear(&t)
 		go func() {
 			began := time.Now()
 			f := finished{run: r}
@@ -326,6 +330,7 @@ func (l *loop) start() {
 				f.err = executor.Infra(fmt.Errorf("this host has no executor %q", t.Spec.Executor))
 			}
 			f.seconds = time.Since(began).Seconds()
+			f.log = keep(f.err, ctx.Err() != nil)
 			l.finished <- f
 		}()
 	}
@@ -352,7 +357,7 @@ func (l *loop) onFinished(f finished) {
 	}
 	res := stream.Result{Attempt: ref, Seconds: f.seconds}
 	if f.err != nil {
-		res.Error, res.Class = job.ReasonOf(f.err), executor.ClassOf(f.err)
+		res.Error, res.Class, res.Log = job.ReasonOf(f.err), executor.ClassOf(f.err), f.log
 		l.m.chunks.WithLabelValues(outcomeOf(res.Class)).Inc()
 		l.log.Debug().Err(f.err).Str("job", string(ref.Job)).Int("chunk", ref.Chunk).Int("attempt", ref.Number).
 			Msg("attempt failed")
@@ -386,10 +391,14 @@ func (l *loop) onStatus() {
 	}
 	l.fence()
 	l.heed()
+	if l.opts.Words != nil {
+		l.opts.Words.Prune()
+	}
 	now := l.opts.Now()
 	st := stream.Status{
 		Running: l.refs(), Queued: len(l.queue), Kept: l.outbox.Len(), Draining: l.drained,
-		Ready: !l.drained && !l.stopping && !l.outbox.Full(),
+		Ready: !l.drained && !l.stopping && !l.outbox.Full() && l.opts.Takes(),
+		Full:  l.opts.OutputRoom != nil && !l.opts.OutputRoom(),
 	}
 	for _, ref := range st.Running {
 		r := l.running[ref]

@@ -43,6 +43,9 @@ func (f *fake) Execute(ctx context.Context, _ int, t executor.Task) (job.ChunkRe
 	end := make(chan error, 1)
 	f.mu.Lock()
 	f.waiting[t.Attempt] = end
+	if t.Words != nil {
+		fmt.Fprintf(t.Words, "words of %s\n", t.Attempt)
+	}
 	f.started = append(f.started, t.Attempt)
 	deaf := f.deaf
 	f.mu.Unlock()

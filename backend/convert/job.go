@@ -57,7 +57,7 @@ func Job(j state.Job, rate float64, now time.Time) api.Job {
 
 // JobDetails adds what a list of jobs leaves out.
 func JobDetails(out *api.Job, job state.Job, open []state.OpenChunk) {
-	out.Skipped, out.Anomalies = job.Skipped, job.Anomalies
+	out.Skipped, out.Anomalies, out.Outputs = job.Skipped, job.Anomalies, job.Outputs
 	for _, a := range job.Aggregates {
 		out.Aggregates[a.Name] = api.Summarise(a.Metric)
 	}

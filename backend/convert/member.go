@@ -11,6 +11,8 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/coord/wire"
+	"github.com/skein-project/skein/overload"
 )
 
 // Member shows a member; own is how many events this host has, now the local time.
@@ -21,6 +23,9 @@ func Member(v *coord.View, m coord.MemberView, own uint64, now time.Duration) ap
 		Voter: v.Lease.Config.Has(m.Node), Publisher: m.Publishing, Term: m.Term, Version: m.Version, Zone: m.Zone, Priority: m.Priority,
 		Witness: m.Witness, Stale: m.Stale, NAT: m.NAT, Endpoints: EndpointTexts(m.Endpoints),
 		Sponsor: slices.Contains(m.Caps, member.CapSponsor),
+	}
+	if m.Load != nil {
+		am.Load = overload.Level(m.Load[wire.LoadLevel]).String() //nolint:gosec // bounded where it was read
 	}
 	if m.CertExpires != 0 {
 		am.CertExpiresAt = new(time.Unix(m.CertExpires, 0).UTC())

@@ -30,6 +30,10 @@ func WaitHint(why eligible.Explanation) string {
 		return "allow its program on a host: exec.programs in the host's configuration"
 	case eligible.LacksMemory:
 		return "ask for less with memory_bytes, or let a host allow more: worker.memory_bytes in its configuration"
+	case eligible.LacksVersion:
+		return "run a newer version there; workers outside of the cluster take no jobs with files"
+	case eligible.LacksOutputRoom:
+		return "let a host keep more: jobs.output_bytes in its configuration; or have jobs forgotten sooner: keep_seconds"
 	case eligible.LacksZone:
 		return "`skein members` shows the zones; node.zone in a host's configuration puts it into one"
 	case eligible.LacksPermission:
@@ -40,6 +44,8 @@ func WaitHint(why eligible.Explanation) string {
 		return "end a drain: `skein worker drain --undo NODE`"
 	case eligible.Gone, eligible.NoStream:
 		return "`skein members` shows which hosts are reached"
+	case eligible.After:
+		return "`skein job status` of the jobs that it waits for shows how they do"
 	case eligible.Held:
 		return "make room on the disk of the host that holds the lease: `skein doctor` there"
 	case eligible.Operator:

@@ -129,5 +129,5 @@ func troubled(w api.Waiting, now time.Time) bool {
 		return false
 	}
 	none := w.Eligible == 0 && w.Reasons[0].Workers > 0
-	return none || now.Sub(w.Since) >= longWait && w.Reasons[0].Reason != string(eligible.Busy)
+	return none || now.Sub(w.Since) >= longWait && w.Reasons[0].Reason != string(eligible.Busy) && w.Reasons[0].Reason != string(eligible.After)
 }

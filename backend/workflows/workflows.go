@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +25,6 @@ const (
 	// this host's log has it.
 	awaitTime = 5 * time.Second
 	maxActor  = 128
-	maxNamed  = 8
 )
 
 // Scheduler is the one of this host.
@@ -48,7 +46,9 @@ type Options struct {
 	Remote    *forward.Router
 	// Check refuses the job of a step that cannot run, Spread puts what steps need on
 	// enough voters, AwaitHolder waits until one is known.
-	Check       func(ctx context.Context, spec job.Spec) error
+	Check func(ctx context.Context, spec job.Spec) error
+	// Files refuses files that are not the owner's, and returns those that were uploaded.
+	Files       func(ctx context.Context, spec job.Spec, owner string) ([]cluster.Hash, error)
 	Spread      func(ctx context.Context, hashes []cluster.Hash) error
 	AwaitHolder func(ctx context.Context) error
 	// Aware refuses a kind of event that a member which lives does not know.
@@ -67,12 +67,17 @@ func (w *Runs) Handle(r *forward.Router) {
 	forward.Handle(r, forward.RunWorkflow, w.submitHere)
 	forward.Handle(r, forward.StopWorkflow, w.stopHere)
 	forward.Handle(r, forward.RetryWorkflow, w.retryHere)
+	forward.Handle(r, forward.SetSchedule, w.setScheduleHere)
+	forward.Handle(r, forward.ChangeSchedule, w.changeScheduleHere)
 }
 
 // compile checks a definition and the jobs of its steps.
 func (w *Runs) compile(ctx context.Context, owner string, q forward.RunSubmission) (event.WorkflowSubmitted, []cluster.Hash, error) {
 	if q.Key == "" || len(q.Key) > job.MaxKeyBytes {
 		return event.WorkflowSubmitted{}, nil, flow.Invalidf("key has %d bytes, want 1-%d", len(q.Key), job.MaxKeyBytes)
+	}
+	if strings.HasPrefix(q.Key, flow.SchedulePrefix) {
+		return event.WorkflowSubmitted{}, nil, flow.Invalidf("key begins with %s, as those of schedules do", flow.SchedulePrefix)
 	}
 	def, err := q.Definition.Encode()
 	if err != nil {
@@ -89,12 +94,26 @@ func (w *Runs) compile(ctx context.Context, owner string, q forward.RunSubmissio
 	if _, err := runs.GraphOf(b); err != nil {
 		return b, nil, err
 	}
-	if err := w.o.Aware(event.KindFlowSubmitted); err != nil {
+	kind := event.KindFlowSubmitted
+	if share := q.Definition.Sharing(); share.Group != "" {
+		b.Group, b.Limit, kind = share.Group, share.Limit, event.KindScheduleSet // who knows schedules knows groups
+	}
+	if err := w.o.Aware(kind); err != nil {
 		return b, nil, err
+	}
+	if q.Definition.HasFiles() {
+		if err := w.o.Aware(event.FilesOfJob()); err != nil {
+			return b, nil, err
+		}
 	}
 	needs := make(map[cluster.Hash]bool)
 	var hashes []cluster.Hash
 	for _, s := range q.Definition.Steps {
+		uploads, err := w.o.Files(ctx, s.Job, owner)
+		if err != nil {
+			return b, nil, ofStep(s.Name, err)
+		}
+		hashes = append(hashes, uploads...)
 		known := true
 		for _, h := range s.Job.Hashes() {
 			if !needs[h] {
@@ -106,13 +125,18 @@ func (w *Runs) compile(ctx context.Context, owner string, q forward.RunSubmissio
 			continue
 		}
 		if err := w.o.Check(ctx, s.Job.WithDefaults()); err != nil {
-			if p, ok := errors.AsType[*api.Problem](err); ok {
-				p.Detail = "step " + s.Name + ": " + p.Detail
-			}
-			return b, nil, err
+			return b, nil, ofStep(s.Name, err)
 		}
 	}
 	return b, hashes, nil
+}
+
+// ofStep says of which step a problem is.
+func ofStep(name string, err error) error {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		p.Detail = "step " + name + ": " + p.Detail
+	}
+	return err
 }
 
 // SubmitWorkflow implements workflows.Control of package status.
@@ -141,7 +165,7 @@ func (w *Runs) submitHere(ctx context.Context, by forward.Asker, q forward.RunSu
 	if err != nil {
 		return forward.RunSubmitted{}, problem(err)
 	}
-	a, err := w.o.Scheduler.Flow(ctx, runs.Request{Submit: &b})
+	a, err := w.o.Scheduler.Flow(ctx, runs.Request{Submit: &b, Overlap: q.Definition.Sharing().Overlap})
 	return forward.RunSubmitted{Run: b.Run, Created: a.Created}, problem(err)
 }
 
@@ -233,16 +257,8 @@ func (w *Runs) FindWorkflow(text, owner string) (flow.RunID, error) {
 			found = append(found, string(r.Run))
 		}
 	}
-	switch n := len(found); {
-	case n == 0:
-		return "", api.Errorf(api.CodeNotFound, "no run of a workflow is called or begins with %.64q", text).WithHint("skein workflow ls")
-	case n == 1:
-		return flow.RunID(found[0]), nil
-	case n > maxNamed:
-		found = append(found[:maxNamed], fmt.Sprintf("and %d more", n-maxNamed))
-	}
-	return "", api.Errorf(api.CodeConflict, "several runs are called or begin with %.64q: %s", text, strings.Join(found, ", ")).
-		WithHint("give the id of one, or more of it")
+	id, err := api.One(found, text, "run of a workflow", "runs", "skein workflow ls")
+	return flow.RunID(id), err
 }
 
 // Workflows implements workflows.Control of package status, newest first.
@@ -331,6 +347,12 @@ func problem(err error) error {
 		return api.Errorf(api.CodeConflict, "%v", err).WithHint("skein workflow stop ends it")
 	case errors.Is(err, runs.ErrMany):
 		return api.Errorf(api.CodeOverloaded, "%v: at most %d, and %d of one owner", err, runs.MaxOpen, runs.MaxOwnerOpen).WithHint("wait until one has ended")
+	case errors.Is(err, runs.ErrOverlap):
+		return api.Errorf(api.CodeConflict, "%v, and the workflow says that it is not to wait for them", err).WithHint("skein workflow ls shows them")
+	case errors.Is(err, runs.ErrNoSchedule):
+		return api.Errorf(api.CodeNotFound, "%v", err).WithHint("skein schedule ls")
+	case errors.Is(err, runs.ErrManySchedules):
+		return api.Errorf(api.CodeInvalidJob, "%v: at most %d", err, flow.MaxSchedules).WithHint("skein schedule rm ends one that is not needed")
 	case errors.Is(err, runs.ErrNoStep):
 		return api.Errorf(api.CodeNotFound, "%v", err).WithHint("skein workflow status shows the steps")
 	case errors.Is(err, runs.ErrRounds):

@@ -60,14 +60,7 @@ func newRoom(ctx context.Context, name string, n int, at desk.Crew, dial func() 
 	}()
 	var service *rpc.Service
 	node, err := newNode(func(worker cluster.NodeID, conn, method string, text []byte) (any, *api.Problem) {
-		out, err := service.Call(rpc.Caller{Worker: worker, Conn: conn}, method, text)
-		if err == nil {
-			return out, nil
-		}
-		if p, ok := errors.AsType[*api.Problem](err); ok {
-			return nil, p
-		}
-		return nil, api.Errorf(api.CodeInternal, "%v", err)
+		return answersBy(service)(worker, conn, method, text)
 	}, func(string) {})
 	if err != nil {
 		return r, err
@@ -93,14 +86,9 @@ func newRoom(ctx context.Context, name string, n int, at desk.Crew, dial func() 
 	}
 	ends = append(ends, conn.Close)
 	var enc stream.Encoder
-	hello, err := enc.Append(nil, stream.Frame{Hello: &stream.Hello{Term: 1, Holder: "holder"}})
-	if err == nil {
-		_, err = conn.Write(hello)
-	}
-	if err != nil {
+	if err := greet(conn, &enc); err != nil {
 		return r, err
 	}
-	go func() { _, _ = io.Copy(io.Discard, conn) }() // ends with conn
 	ended := make(chan struct{})
 	ends = append(ends, func() error { close(ended); return nil })
 	go speak(conn, &enc, said, ended)
@@ -132,10 +120,36 @@ func newRoom(ctx context.Context, name string, n int, at desk.Crew, dial func() 
 	return r, nil
 }
 
+// answersBy answers what workers ask over their connections.
+func answersBy(service *rpc.Service) func(worker cluster.NodeID, conn, method string, text []byte) (any, *api.Problem) {
+	return func(worker cluster.NodeID, conn, method string, text []byte) (any, *api.Problem) {
+		out, err := service.Call(rpc.Caller{Worker: worker, Conn: conn}, method, text)
+		if err == nil {
+			return out, nil
+		}
+		if p, ok := errors.AsType[*api.Problem](err); ok {
+			return nil, p
+		}
+		return nil, api.Errorf(api.CodeInternal, "%v", err)
+	}
+}
+
+// greet makes a holder of who has the stream, which does not listen: its end is that of conn.
+func greet(conn net.Conn, enc *stream.Encoder) error {
+	hello, err := enc.Append(nil, stream.Frame{Hello: &stream.Hello{Term: 1, Holder: "holder"}})
+	if err == nil {
+		_, err = conn.Write(hello)
+	}
+	if err == nil {
+		go func() { _, _ = io.Copy(io.Discard, conn) }()
+	}
+	return err
+}
+
 // speak has a holder give each worker that is said a chunk, and settle it the next time.
 func speak(conn net.Conn, enc *stream.Encoder, said <-chan cluster.NodeID, ended <-chan struct{}) {
 	of := job.NewID(owner, "bench")
-	spec := job.Spec{Key: "bench", Artefact: cluster.Hash{1}, Config: cluster.Hash{2}, Iterations: 1 << 40, Chunk: 1 << 30, Seed: 1 << 60}.WithDefaults()
+	spec := job.Spec{Key: "bench", Artefact: cluster.Hash{1}, Config: cluster.Hash{2}, Iterations: 1 << 40, Chunk: 1 << 21, Seed: 1 << 60}.WithDefaults()
 	has := map[cluster.NodeID]int{}
 	seq := 0
 	frame := func(to cluster.NodeID) stream.Frame {

@@ -21,6 +21,7 @@ import (
 	"github.com/skein-project/skein/bench/suite"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/gateway/auth"
 	"github.com/skein-project/skein/gateway/push"
 )
 
@@ -80,7 +81,12 @@ func serve(ctx context.Context, h http.Handler) (addr string, end func() error, 
 
 // connect has a worker listen; told hears what it is told.
 func connect(addr string, id cluster.NodeID, told func([]byte)) (*client.Client, error) {
-	c := client.NewJsonClient("ws://"+addr, client.Config{Token: string(id), HandshakeTimeout: heardTime, ReadTimeout: heardTime, WriteTimeout: heardTime})
+	return connectBy("ws://"+addr, string(id), id, told)
+}
+
+// connectBy is connect at an URL, by a token.
+func connectBy(url, token string, id cluster.NodeID, told func([]byte)) (*client.Client, error) {
+	c := client.NewJsonClient(url, client.Config{Token: token, HandshakeTimeout: heardTime, ReadTimeout: heardTime, WriteTimeout: heardTime})
 	sub, err := c.NewSubscription(api.WorkChannel + string(id))
 	if err != nil {
 		return nil, err
@@ -140,15 +146,20 @@ func tell(to *atomic.Pointer[chan time.Time], at time.Time) {
 	}
 }
 
+// quickly is a clock that goes so much faster than the true one that nobody asks too often.
+func quickly(began time.Time) func() time.Duration {
+	return func() time.Duration { return 1000 * time.Since(began) }
+}
+
 // newNode is the gateway's node of pushes for those whose token is their id.
 func newNode(call func(cluster.NodeID, string, string, []byte) (any, *api.Problem), gone func(string)) (*push.Node, error) {
 	began := time.Now()
 	return push.New(push.Options{
-		Who: func(token string, _ []byte) (cluster.NodeID, time.Time, error) {
-			return cluster.NodeID(token), time.Now().Add(time.Hour), nil
+		Who: func(token string, _ []byte) (auth.Client, time.Time, error) {
+			return auth.OfWorker(cluster.NodeID(token)), time.Now().Add(time.Hour), nil
 		},
-		Stays: func(cluster.NodeID) error { return nil },
-		Call:  call, Gone: gone, Ended: func(api.DisconnectCode) {}, Origin: func(*http.Request) bool { return true }, Now: func() time.Duration { return time.Since(began) }, Logger: zerolog.Nop(),
+		Stays: func(auth.Client) error { return nil }, Listen: own,
+		Call: call, Gone: gone, Ended: func(api.DisconnectCode) {}, Origin: func(*http.Request) bool { return true }, Now: quickly(began), Logger: zerolog.Nop(),
 	})
 }
 

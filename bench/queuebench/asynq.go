@@ -20,6 +20,8 @@ type asynqQueue struct {
 	client   *asynq.Client
 	finished atomic.Int64
 	seen     chan time.Time // when a worker had a piece; capacity 1, full: nobody asked
+	left     atomic.Int64   // of a chain; below 0: there is none
+	over     chan error     // how the chain ended; capacity 1
 }
 
 // openAsynq sets how often an idle server looks for work; 0: as shipped.
@@ -28,13 +30,14 @@ func (r *redisServer) openAsynq(check time.Duration) func(context.Context, strin
 		if err := r.clear(ctx); err != nil {
 			return nil, err
 		}
-		q := &asynqQueue{redis: r, rdb: r.client(workers + 20), seen: make(chan time.Time, 1)}
+		q := &asynqQueue{redis: r, rdb: r.client(workers + 20), seen: make(chan time.Time, 1), over: make(chan error, 1)}
 		q.client = asynq.NewClientFromRedisClient(q.rdb)
 		q.server = asynq.NewServerFromRedisClient(q.rdb, asynq.Config{
 			Concurrency: workers, TaskCheckInterval: check, LogLevel: asynq.FatalLevel, Logger: noLog{},
 		})
-		err := q.server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+		err := q.server.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
 			q.finished.Add(1)
+			follow(&q.left, q.over, func() error { return q.enqueue(ctx) })
 			select {
 			case q.seen <- time.Now():
 			default:
@@ -88,6 +91,43 @@ func (q *asynqQueue) one(ctx context.Context) (time.Duration, error) {
 		return at.Sub(began), nil
 	case <-ctx.Done():
 		return 0, ctx.Err()
+	}
+}
+
+func (q *asynqQueue) chain(ctx context.Context, n int) (time.Duration, error) {
+	return chained(ctx, n, &q.left, q.over, func() error { return q.enqueue(ctx) })
+}
+
+// chained puts in the first of n pieces and waits for the last.
+func chained(ctx context.Context, n int, left *atomic.Int64, over <-chan error, put func() error) (time.Duration, error) {
+	began := time.Now()
+	left.Store(int64(n))
+	if err := put(); err != nil {
+		return 0, err
+	}
+	select {
+	case err := <-over:
+		return time.Since(began), err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// follow puts in the piece of a chain that comes after one.
+func follow(left *atomic.Int64, over chan<- error, put func() error) {
+	n := left.Add(-1)
+	if n < 0 {
+		return
+	}
+	var err error
+	if n > 0 {
+		if err = put(); err == nil {
+			return
+		}
+	}
+	select {
+	case over <- err:
+	default:
 	}
 }
 

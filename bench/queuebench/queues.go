@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -237,6 +238,11 @@ func queuePeers(ctx context.Context, s *suite.Suite) (peers []queuePeer, stop fu
 		}
 		return errors.Join(errs...)
 	}
+	dir := filepath.Join(s.Dir, s.Group) // nothing is there of another group
+	// A server that is not run as root has to get there.
+	if err := errors.Join(os.Mkdir(dir, 0o711), os.Chmod(s.Dir, 0o711)); err != nil { //nolint:gosec // G302: to enter, not to read
+		return nil, nil, err
+	}
 	for _, of := range []struct {
 		names string
 		start func(context.Context, string) ([]queuePeer, func() error, error)
@@ -245,7 +251,7 @@ func queuePeers(ctx context.Context, s *suite.Suite) (peers []queuePeer, stop fu
 		{"river", startRiver},
 		{"NATS JetStream", startJetStream},
 	} {
-		got, end, err := of.start(ctx, s.Dir)
+		got, end, err := of.start(ctx, dir)
 		if absent, ok := errors.AsType[*servertest.AbsentError](err); ok {
 			s.Skip("durable chunks and submission to worker against "+of.names, absent.Error())
 			continue

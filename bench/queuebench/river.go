@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -79,6 +80,8 @@ type riverQueue struct {
 	pool   *pgxpool.Pool
 	client *river.Client[pgx.Tx]
 	seen   chan time.Time // when a worker had a piece; capacity 1, full: nobody asked
+	left   atomic.Int64   // of a chain; below 0: there is none
+	over   chan error     // how the chain ended; capacity 1
 }
 
 func openRiver(dsn string, config func(workers int) river.Config) func(context.Context, string, int) (queue, error) {
@@ -88,7 +91,7 @@ func openRiver(dsn string, config func(workers int) river.Config) func(context.C
 			return nil, err
 		}
 		c.MaxConns = 50
-		q := &riverQueue{seen: make(chan time.Time, 1)}
+		q := &riverQueue{seen: make(chan time.Time, 1), over: make(chan error, 1)}
 		if q.pool, err = pgxpool.NewWithConfig(ctx, c); err != nil {
 			return nil, err
 		}
@@ -103,7 +106,8 @@ func openRiver(dsn string, config func(workers int) river.Config) func(context.C
 		set := config(workers)
 		set.Logger = slog.New(slog.DiscardHandler)
 		set.Workers = river.NewWorkers()
-		river.AddWorker(set.Workers, river.WorkFunc(func(context.Context, *river.Job[pieceArgs]) error {
+		river.AddWorker(set.Workers, river.WorkFunc(func(ctx context.Context, _ *river.Job[pieceArgs]) error {
+			follow(&q.left, q.over, func() error { return q.put(ctx) })
 			select {
 			case q.seen <- time.Now():
 			default:
@@ -143,7 +147,7 @@ func (q *riverQueue) one(ctx context.Context) (time.Duration, error) {
 	default:
 	}
 	began := time.Now()
-	if _, err := q.client.Insert(ctx, pieceArgs{Job: "job-1", Iterations: 1000}, nil); err != nil {
+	if err := q.put(ctx); err != nil {
 		return 0, err
 	}
 	select {
@@ -152,6 +156,15 @@ func (q *riverQueue) one(ctx context.Context) (time.Duration, error) {
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
+}
+
+func (q *riverQueue) put(ctx context.Context) error {
+	_, err := q.client.Insert(ctx, pieceArgs{Job: "job-1", Iterations: 1000}, nil)
+	return err
+}
+
+func (q *riverQueue) chain(ctx context.Context, n int) (time.Duration, error) {
+	return chained(ctx, n, &q.left, q.over, func() error { return q.put(ctx) })
 }
 
 func (q *riverQueue) close() error {

@@ -39,6 +39,9 @@ type Options struct {
 	Tokens             int           // requests for them, each round
 	Scale              []int         // outside workers on one Redis
 	ScaleWindow        time.Duration // of their beats
+	Chain              int           // steps of a workflow that is one
+	Instances          int           // of a run
+	OutputBytes        int64         // that a chunk leaves
 }
 
 // The full run gives percentiles of takeovers enough samples; the tiny one is
@@ -50,7 +53,7 @@ var (
 		Hosts: 100, Kills: 5, Window: 10 * time.Second, Loss: time.Minute, Tunnel: true, OnionRounds: 3, Watchers: 1000,
 		Followers: 100, Replayed: 200_000, Appends: 100, PageHosts: 500, PageEvents: 100_000,
 		Listeners: 100, Crew: 500, Many: 10_000, Tokens: 10_000,
-		Scale: []int{1000, 10_000, 100_000}, ScaleWindow: 30 * time.Second,
+		Scale: []int{1000, 10_000, 100_000}, ScaleWindow: 30 * time.Second, Chain: 200, Instances: 16_384, OutputBytes: 64 << 20,
 	}
 	Tiny = Options{
 		Crashes: 1, Handovers: 1, Rounds: 1, Burst: 50 * time.Millisecond, Events: 2000,
@@ -58,7 +61,7 @@ var (
 		Hosts: 4, Kills: 1, Window: time.Second, Loss: time.Second, Watchers: 20,
 		Followers: 5, Replayed: 3000, Appends: 2, PageHosts: 100, PageEvents: 1000,
 		Listeners: 5, Crew: 8, Many: 100, Tokens: 100,
-		Scale: []int{20, 100}, ScaleWindow: 4 * time.Second,
+		Scale: []int{20, 100}, ScaleWindow: 4 * time.Second, Chain: 8, Instances: 1024, OutputBytes: 1 << 20,
 	}
 )
 

@@ -2,8 +2,10 @@ package suite
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -81,7 +83,11 @@ func (s Series) result() Result {
 
 // Detail is what stands behind a row.
 type Detail struct {
-	Name   string `json:"name"`
+	Name string `json:"name"`
+	// Date is when the run began that measured it, LoadBefore the machine's load then.
+	Date       time.Time `json:"date"`
+	LoadBefore string    `json:"load_before"`
+
 	Peer   string `json:"peer"`
 	Rounds int    `json:"rounds"`
 	// OursSpread and PeerSpread are least and greatest sample.
@@ -91,9 +97,9 @@ type Detail struct {
 	Theirs     []float64  `json:"peer_samples"`
 }
 
-func (s Series) detail() Detail {
+func (s Series) detail(h Header) Detail {
 	return Detail{
-		Name: s.Name, Peer: s.With, Rounds: len(s.Ours), OursSpread: spread(s.Ours), PeerSpread: spread(s.Peer),
+		Name: s.Name, Date: h.Date, LoadBefore: h.LoadBefore, Peer: s.With, Rounds: len(s.Ours), OursSpread: spread(s.Ours), PeerSpread: spread(s.Peer),
 		Ours: rounded(s.Ours), Theirs: rounded(s.Peer),
 	}
 }
@@ -124,7 +130,7 @@ func NewReport(h Header, all []Series, skipped []Skip) Report {
 	r := Report{Header: h, Results: []Result{}, Details: []Detail{}, Skipped: append([]Skip{}, skipped...)}
 	for _, s := range all {
 		r.Results = append(r.Results, s.result())
-		r.Details = append(r.Details, s.detail())
+		r.Details = append(r.Details, s.detail(h))
 	}
 	return r
 }
@@ -153,6 +159,41 @@ func (r Report) Print(w io.Writer) error {
 	}
 	for _, s := range r.Skipped {
 		fmt.Fprintf(w, "skipped: %s: %s\n", s.Name, s.Reason)
+	}
+	return nil
+}
+
+// Keep adds what the file of results has of rows that this run did not measure; without
+// such a file it does nothing.
+func (r *Report) Keep(path string) error {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var old Report
+	if err == nil {
+		err = json.Unmarshal(text, &old)
+	}
+	if err != nil {
+		return fmt.Errorf("results of earlier runs in %s: %w", path, err)
+	}
+	is := map[string]bool{}
+	for _, row := range r.Results {
+		is[row.Name] = true
+	}
+	for _, row := range old.Results {
+		if !is[row.Name] {
+			r.Results = append(r.Results, row)
+		}
+	}
+	for _, d := range old.Details {
+		if is[d.Name] {
+			continue
+		}
+		if d.Date.IsZero() { // the file is as it was when each run wrote all
+			d.Date, d.LoadBefore = old.Header.Date, old.Header.LoadBefore
+		}
+		r.Details = append(r.Details, d)
 	}
 	return nil
 }

@@ -1,6 +1,13 @@
 package suite
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
 
 func TestTargets(t *testing.T) {
 	for _, c := range []struct {
@@ -46,5 +53,35 @@ func TestStatistics(t *testing.T) {
 	}
 	if s := number(0.000123456); s != "0.0001235" {
 		t.Errorf("printed %s", s)
+	}
+}
+
+// TestKeep: what a run of some groups did not measure stays, with when it was measured.
+func TestKeep(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "results.json")
+	first, second := time.Unix(1000, 0).UTC(), time.Unix(2000, 0).UTC()
+	row := func(name string, v float64) Series {
+		return Series{Name: name, Unit: "ms", Digest: Median, Ours: []float64{v}}
+	}
+	r := NewReport(Header{Date: first, LoadBefore: "0.1"}, []Series{row("a", 1), row("b", 2)}, nil)
+	if err := errors.Join(r.Keep(file), r.Write(file)); err != nil {
+		t.Fatal(err)
+	}
+	r = NewReport(Header{Date: second, LoadBefore: "0.2"}, []Series{row("b", 3), row("c", 4)}, nil)
+	if err := r.Keep(file); err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for i, d := range r.Details {
+		got += fmt.Sprintf("%s %g %d %s, ", r.Results[i].Name, r.Results[i].Ours, d.Date.Unix(), d.LoadBefore)
+	}
+	if want := "b 3 2000 0.2, c 4 2000 0.2, a 1 1000 0.1, "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r.Keep(file) == nil {
+		t.Error("a file that is none is kept")
 	}
 }

@@ -149,7 +149,7 @@ func (ds *Daemons) start(h *Daemon, args ...string) error {
 }
 
 func (d *Daemon) await(ctx context.Context, what string, ok func(api.Status) bool) error {
-	err := suite.Poll(ctx, d.Name+" "+what, time.Minute, func() bool {
+	err := suite.Poll(ctx, d.Name+" "+what, 3*time.Minute, func() bool {
 		s, err := d.API.Status(ctx)
 		return err == nil && ok(s)
 	})

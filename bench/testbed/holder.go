@@ -46,6 +46,8 @@ type CountingLog struct {
 	*eventlog.Log
 	Accepted atomic.Int64
 	Synced   atomic.Pointer[time.Time] // when the last submission was
+	// Ended is where the ends of jobs are told once they are on the disk, if there is room.
+	Ended atomic.Pointer[chan time.Time]
 }
 
 // Append counts after the group is synced.
@@ -60,6 +62,12 @@ func (l *CountingLog) Append(ctx context.Context, drafts []event.Draft) ([]event
 			if d.Kind == event.KindJobSubmitted {
 				now := time.Now()
 				l.Synced.Store(&now)
+			}
+			if ended := l.Ended.Load(); ended != nil && d.Kind == event.KindJobDone {
+				select {
+				case *ended <- time.Now():
+				default:
+				}
 			}
 		}
 		l.Accepted.Add(int64(n))

@@ -38,6 +38,15 @@ type HostDisk struct {
 	Log   int64  `json:"log"`   // bytes of the log
 }
 
+// HostLoad is written by a host that got to another level of load, where one of the two
+// is high or above.
+type HostLoad struct {
+	Level  string  `json:"level"`  // "normal", "elevated", "high", "severe" or "critical"
+	Was    string  `json:"was"`    // before
+	Signal string  `json:"signal"` // what says most: "work delay", "control delay", "cpu", "memory", "io", "memory left", "local health"
+	Score  float64 `json:"score"`  // from 0 to 8
+}
+
 // MemberJoined is written by the sponsor that admitted a host, and by the host
 // that founded the cluster about itself.
 type MemberJoined struct {
@@ -457,6 +466,7 @@ type ChunkFailed struct {
 	Class   job.FailureClass `json:"class,omitempty"`  // infra or returned; none: the work itself failed
 	Final   bool             `json:"final,omitempty"`  // the chunk is given up
 	Parked  bool             `json:"parked,omitempty"` // with final: for want of hosts that can run it
+	Log     cluster.Hash     `json:"log,omitzero"`     // an artefact of at most 16 KiB, with what the attempt wrote to standard error
 }
 
 // ChunkReclaimed takes one attempt back from a dead or overdue worker.

@@ -24,7 +24,7 @@ func JobEdges() []JobEdge {
 			edges = append(edges, JobEdge{from, to, KindJobDone})
 		}
 	}
-	return edges
+	return append(edges, JobEdge{job.Pending, job.Skipped, KindJobDone}, JobEdge{job.Queued, job.Skipped, KindJobDone})
 }
 
 // ChunkEdge is a change of state that a chunk may undergo, by an event of a

@@ -90,6 +90,7 @@ const (
 	KindHostStarted    Kind = "host_started"        // HostStarted
 	KindIncarnation    Kind = "incarnation"         // Incarnation
 	KindHostDisk       Kind = "host_disk"           // HostDisk
+	KindHostLoad       Kind = "host_load"           // HostLoad
 	KindMemberJoined   Kind = "member_joined"       // MemberJoined
 	KindMemberRenewed  Kind = "member_renewed"      // MemberRenewed
 	KindMemberRekeyed  Kind = "member_rekeyed"      // MemberRekeyed
@@ -137,6 +138,9 @@ const (
 	KindFlowRetried    Kind = "workflow_retried"    // WorkflowRetried, authority
 	KindFlowDone       Kind = "workflow_done"       // WorkflowDone, authority
 	KindFlowsForgotten Kind = "workflows_forgotten" // WorkflowsForgotten, authority
+	KindScheduleSet    Kind = "schedule_set"        // ScheduleSet, authority
+	KindScheduleFired  Kind = "schedule_fired"      // ScheduleFired, authority
+	KindLoadRun        Kind = "load_run"            // LoadRun, authority
 	KindGroupSet       Kind = "group_set"           // GroupSet, authority
 	KindUserSet        Kind = "user_set"            // UserSet, authority
 	KindHostOwnerSet   Kind = "host_owner_set"      // HostOwnerSet, authority

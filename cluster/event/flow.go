@@ -17,6 +17,11 @@ type WorkflowSubmitted struct {
 	Name   string          `json:"name,omitempty"` // of the workflow, for people
 	Def    json.RawMessage `json:"def"`            // the definition, whole; at most 256 KiB
 	Params json.RawMessage `json:"params"`         // the value of each parameter
+
+	Schedule flow.ScheduleID `json:"schedule,omitempty"` // that began it; none: somebody did
+	At       int64           `json:"at,omitempty"`       // the time of the schedule that it is for, in seconds since the Unix epoch
+	Group    string          `json:"group,omitempty"`    // with which runs of its owner it shares places; none: it shares none
+	Limit    int             `json:"limit,omitempty"`    // how many of these go on at once
 }
 
 // StepsStarted says which jobs were submitted for instances of steps.
@@ -49,7 +54,10 @@ type StepEnd struct {
 	State  flow.State `json:"state"`            // completed, partial, failed, timeout or cancelled
 	Reason string     `json:"reason,omitempty"` // of a failure
 	// Final says that another try would fail as this one.
-	Final   bool                       `json:"final,omitempty"`
+	Final bool `json:"final,omitempty"`
+	// Lost says that the files that it was given are on no host any more: that is no failure
+	// of its own.
+	Lost    bool                       `json:"lost,omitempty"`
 	Outputs map[string]json.RawMessage `json:"outputs,omitempty"` // by name; together at most 16 KiB
 }
 
@@ -85,6 +93,37 @@ type WorkflowDone struct {
 type WorkflowsForgotten struct {
 	Runs []flow.RunID `json:"runs"` // at most 256
 }
+
+// ScheduleSet says when a workflow is to run by itself; the latest event decides.
+type ScheduleSet struct {
+	Schedule flow.ScheduleID `json:"schedule"`             // its id, which follows from owner and name
+	Owner    string          `json:"owner"`                // whose it is, and whose its runs are, "uid:1000"
+	Name     string          `json:"name"`                 // what the owner calls it
+	Cron     string          `json:"cron,omitempty"`       // when: minute, hour, day of the month, month, day of the week
+	Zone     string          `json:"zone,omitempty"`       // of these times; none: UTC
+	Missed   flow.Missed     `json:"missed,omitempty"`     // what becomes of times that nobody kept: skip, last or all
+	Overlap  flow.Overlap    `json:"overlap,omitempty"`    // what becomes of a run while the one before goes on
+	Paused   bool            `json:"paused,omitempty"`     // nothing begins
+	Removed  bool            `json:"removed,omitempty"`    // it is no more
+	Since    int64           `json:"since"`                // nothing up to then is due, in seconds since the Unix epoch
+	Def      json.RawMessage `json:"definition,omitempty"` // of the workflow, whole; at most 256 KiB
+	Params   json.RawMessage `json:"params,omitempty"`     // the value of each parameter
+	Actor    string          `json:"actor"`                // who asked, "uid:1000@n1"
+	// MissedSeconds is for how long what was missed is made up for.
+	MissedSeconds int64 `json:"missed_seconds,omitempty"`
+}
+
+// ScheduleFired says what came of a time of a schedule; nothing up to it is due any more.
+type ScheduleFired struct {
+	Schedule flow.ScheduleID `json:"schedule"`          // its id
+	At       int64           `json:"at"`                // the time, in seconds since the Unix epoch
+	Run      flow.RunID      `json:"run,omitempty"`     // that began
+	Skipped  string          `json:"skipped,omitempty"` // why none did
+	Missed   int             `json:"missed,omitempty"`  // how many times before it got no run, as nobody kept them
+}
+
+// Weight is an upper bound of the encoded size, in bytes.
+func (b ScheduleSet) Weight() int { return 1024 + len(b.Def) + len(b.Params) }
 
 // Weight is an upper bound of the encoded size, in bytes.
 func (b WorkflowSubmitted) Weight() int { return 1024 + len(b.Def) + len(b.Params) }

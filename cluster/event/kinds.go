@@ -40,7 +40,7 @@ type KindInfo struct {
 
 // Level counts the sets of kinds that programs have known. Hosts tell each other
 // theirs: nobody writes a kind that a member which lives would not understand.
-const Level = 7
+const Level = 12
 
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
@@ -58,7 +58,20 @@ var since = map[Kind]uint32{
 	KindWorkerEnrolled: 4, KindWorkerRevoked: 4, KindAccessSet: 4, KindGatewayOpened: 4,
 	KindWorkerDrained: 5, KindPublishAsked: 6,
 	KindFlowSubmitted: 7, KindStepsStarted: 7, KindStepsEnded: 7, KindFlowStopped: 7, KindFlowRetried: 7, KindFlowDone: 7, KindFlowsForgotten: 7,
+	KindScheduleSet: 8, KindScheduleFired: 8,
+	LogOfFailure(): 9,
+	KindHostLoad:   10,
+	KindLoadRun:    11,
+	FilesOfJob():   12,
 }
+
+// LogOfFailure is no kind but something that events of an older kind, chunk_failed, may
+// say since a later Level: what the fold keeps of it older programs would not.
+func LogOfFailure() Kind { return "chunk_failed with a log" }
+
+// FilesOfJob is no kind either: jobs have files, outputs and a kind of result since a
+// later Level, and older programs would fold another job.
+func FilesOfJob() Kind { return "job_submitted with files, outputs or a kind of result" }
 
 // Kinds lists the kinds of event that this version knows, in the order of
 // KindTable.
@@ -88,6 +101,10 @@ func KindTable() []KindInfo {
 		{
 			KindHostDisk, Fact | Essential, "every host", "the room for its event log is ok, low, full (no new work) or out (nothing can be written)",
 			HostDisk{State: "low", Free: 900 << 20, Log: 3 << 30},
+		},
+		{
+			KindHostLoad, Fact, "every host", "it is overloaded, or is not any more: it got to another level, one of the two high or above",
+			HostLoad{Level: "high", Was: "elevated", Signal: "work delay", Score: 4.5},
 		},
 		{
 			KindConfigReloaded, Fact, "every host", "its configuration was read again and other settings hold",
@@ -235,6 +252,18 @@ func KindTable() []KindInfo {
 			Run: "w7xk2", Round: 1, State: flow.Failed, Reason: "step price: exit 3",
 		}},
 		{KindFlowsForgotten, Authority | Essential, "the holder", "runs that ended long ago are forgotten", WorkflowsForgotten{Runs: []flow.RunID{"w7xk2"}}},
+		{KindScheduleSet, Authority, "the holder", "somebody said when a workflow is to run by itself, or that it is not to any more", ScheduleSet{
+			Schedule: "s2kq6", Owner: "uid:1000", Name: "nightly", Cron: "30 2 * * *", Zone: "Europe/Berlin", Missed: flow.MissedLast,
+			MissedSeconds: flow.DefaultMissed, Overlap: flow.OverlapSkip, Since: 1767225600, Params: json.RawMessage("{}"), Actor: "uid:1000@n1",
+			Def: json.RawMessage(`{"name":"sweep","step":[{"name":"price","job":{"executor":"exec","program":"price","iterations":1}}]}`),
+		}},
+		{KindScheduleFired, Authority, "the holder", "a time of a schedule came: its run began, or why it did not", ScheduleFired{
+			Schedule: "s2kq6", At: 1767231000, Run: "w7xk2", Missed: 2,
+		}},
+		{KindLoadRun, Authority | Essential, "the holder", "a load test that runs on hosts is in another state: somebody submitted or stopped it, it started, lost a host, or ended", LoadRun{
+			Run: "l5xk2", Owner: "uid:1000", Name: "shop", Bundle: cluster.Hash(user), Hosts: 2, State: LoadEnded, Since: 1767225600, Actor: "uid:1000@n1",
+			Slices: []LoadSlice{{Host: "n2", Share: 1}, {Host: "n3", Share: 1, Lost: "not heard for 15 s"}}, Verdict: "incomplete", Why: "n3 was lost", Report: cluster.Hash(user),
+		}},
 		{
 			KindGroupSet, Authority, "the holder", "somebody said who belongs to a group",
 			GroupSet{Group: "render", Members: []string{"node:n4", "uid:1000"}, Actor: "uid:0@n1"},

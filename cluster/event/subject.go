@@ -13,6 +13,7 @@ type Subject struct {
 	Job    string // its id
 	Member string // the name of a host: what is said of it, and the facts that it wrote
 	Worker string // the host that runs chunks
+	Run    string // the id of a run of a workflow
 	User   string // who asked, owns or is said to be something: "ann" or "user:ann", "uid:1000", "node:n1"; with or without "@HOST"
 }
 
@@ -24,6 +25,7 @@ const (
 	PartJob    Part = 'j'
 	PartMember Part = 'm'
 	PartWorker Part = 'w'
+	PartRun    Part = 'r'
 	PartUser   Part = 'u'
 )
 
@@ -49,6 +51,8 @@ func (k Kind) partOf(field []byte) Part {
 		return PartJob
 	case "worker":
 		return PartWorker
+	case "run", "runs":
+		return PartRun
 	case "node", "peer", "host", "publisher", "successor", "previous", "voters", "grants":
 		return PartMember
 	case "actor", "owner":
@@ -62,7 +66,7 @@ func (s Subject) Names() []Name {
 	if s.User != "" {
 		s.User = string(userOf([]byte(s.User)))
 	}
-	return slices.DeleteFunc([]Name{{PartJob, s.Job}, {PartMember, s.Member}, {PartWorker, s.Worker}, {PartUser, s.User}},
+	return slices.DeleteFunc([]Name{{PartJob, s.Job}, {PartMember, s.Member}, {PartWorker, s.Worker}, {PartRun, s.Run}, {PartUser, s.User}},
 		func(n Name) bool { return n.Text == "" })
 }
 

@@ -43,14 +43,14 @@ func TestSubject(t *testing.T) {
 		{Subject{Worker: string(cluster.OutsideID(bytes.Repeat([]byte{0x3f, 0x01, 0x9a, 0x77}, 8)))}, []Kind{KindWorkerEnrolled, KindWorkerRevoked}},
 		{Subject{Job: "j2kq6", Worker: "n3"}, []Kind{KindChunkAccepted, KindChunksAccepted}},
 		{Subject{Job: "j2kq6", User: "uid:0"}, nil},
-		{Subject{User: "uid:1000"}, []Kind{KindJobSubmitted, KindJobStopped, KindFlowSubmitted, KindFlowStopped, KindFlowRetried, KindGroupSet, KindChunksReleased}},
+		{Subject{User: "uid:1000"}, []Kind{KindJobSubmitted, KindJobStopped, KindFlowSubmitted, KindFlowStopped, KindFlowRetried, KindScheduleSet, KindLoadRun, KindGroupSet, KindChunksReleased}},
 		{Subject{User: "ann"}, []Kind{KindUserSet, KindHostOwnerSet, KindWorkerEnrolled, KindAccessSet, KindWorkerUp}},
 		{Subject{User: "user:ann"}, []Kind{KindUserSet, KindHostOwnerSet, KindWorkerEnrolled, KindAccessSet, KindWorkerUp}},
 		{Subject{User: "an"}, nil},
 		{Subject{User: "render"}, nil},
 		{Subject{User: "pi"}, nil}, // a job's name
 		{Subject{Member: "ann"}, nil},
-		{Subject{User: "uid:1000@n1"}, []Kind{KindJobSubmitted, KindJobStopped, KindFlowStopped, KindFlowRetried, KindChunksReleased}},
+		{Subject{User: "uid:1000@n1"}, []Kind{KindJobSubmitted, KindJobStopped, KindFlowStopped, KindFlowRetried, KindScheduleSet, KindLoadRun, KindChunksReleased}},
 		{Subject{User: "uid:1000@n2"}, nil},
 		{Subject{User: "uid:100"}, nil},
 		{Subject{Member: "n4"}, []Kind{

@@ -42,6 +42,8 @@ type Def struct {
 	// none: never. TeardownSeconds is for how long its teardown may take; none: 600.
 	TimeoutSeconds  float64 `json:"timeout_seconds,omitempty"`
 	TeardownSeconds float64 `json:"teardown_seconds,omitempty"`
+	// Concurrency bounds how many runs go on at once.
+	Concurrency Concurrency `json:"concurrency,omitzero"`
 }
 
 // Param is a value that a run is given.
@@ -82,8 +84,11 @@ type Step struct {
 	Job job.Spec `json:"job"`
 	// Inputs are values for the job: its config document is then {params, item, inputs}.
 	Inputs map[string]json.RawMessage `json:"inputs,omitempty"`
+	// Files are outputs of earlier steps that each chunk finds in its directory of files, by
+	// the name there: STEP.OUTPUT. Of several files each has a number behind its name.
+	Files map[string]string `json:"files,omitempty"`
 	// Outputs name what later steps may read, and say where it comes from: aggregate,
-	// skipped, or metric:NAME.STATISTIC.
+	// skipped, metric:NAME.STATISTIC, file:NAME, file:NAME@CHUNK or files:NAME.
 	Outputs map[string]string `json:"outputs,omitempty"`
 	Retry   Retry             `json:"retry,omitzero"`
 	// OnFailure is fail (the default), ignore or stop.
@@ -135,11 +140,14 @@ func Decode(b []byte) (Def, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return Def{}, Invalidf("more than one definition")
 	}
-	return d, nil
+	return d, d.Concurrency.check()
 }
 
 // Encode writes a definition as it is logged: equal definitions give equal bytes.
 func (d Def) Encode() ([]byte, error) {
+	if err := d.Concurrency.check(); err != nil {
+		return nil, err
+	}
 	for i := range d.Steps {
 		d.Steps[i].Job = d.Steps[i].Job.WithDefaults()
 	}

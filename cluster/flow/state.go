@@ -6,11 +6,12 @@ import "github.com/skein-project/skein/cluster/job"
 //
 //	step  blocked -> ready -> running -> completed | partial | failed | timeout | cancelled
 //	         \-> skipped
-//	run   running -> stopping -> completed | partial | failed | timeout | cancelled
+//	run   queued -> running -> stopping -> completed | partial | failed | timeout | cancelled
 type State string
 
 // States.
 const (
+	Queued    State = "queued"   // a run that waits for others of its group
 	Blocked   State = "blocked"  // waits for the steps before it
 	Ready     State = "ready"    // may begin: waits for a place, its owner's quota or the time of a retry
 	Running   State = "running"  // a job of it was submitted and has not ended

@@ -137,6 +137,8 @@ func (s Spec) Validate() error {
 		return bad("chunk is %d, want 1-%d (the iterations)", s.Chunk, s.Iterations)
 	case (s.Iterations-1)/s.Chunk >= MaxChunks:
 		return bad("%d iterations in chunks of %d make more than %d chunks", s.Iterations, s.Chunk, MaxChunks)
+	case len(s.Outputs) > 0 && len(s.Outputs) <= MaxOutputs && s.Chunk < s.LeastChunk():
+		return bad("outputs has %d names, which with %d chunks makes more than %d files", len(s.Outputs), s.Chunks(), MaxOutputFiles)
 	case s.Attempts < 1 || s.Attempts > MaxAttempts:
 		return bad("attempts is %d, want 1-%d", s.Attempts, MaxAttempts)
 	case !(s.TimeoutSeconds > 0) || s.TimeoutSeconds > MaxChunkTimeout.Seconds():
@@ -198,6 +200,7 @@ func (s Spec) Timeout() time.Duration {
 type ChunkResult struct {
 	Iterations uint64            `json:"iterations"`
 	Metrics    map[string]Metric `json:"metrics"`
+	Outputs    Files             `json:"outputs,omitempty"` // the files that the chunk left; nil: none
 }
 
 // ErrResult is wrapped by every error of ChunkResult.Validate.
@@ -259,6 +262,8 @@ type Result struct {
 	// Anomalies are results that are odd beside the others, the first
 	// MaxAnomalies chunks of them. They count.
 	Anomalies []Anomaly `json:"anomalies,omitempty"`
+	// Outputs are the files that the accepted chunks left; nil: none.
+	Outputs *OutputSum `json:"outputs,omitempty"`
 }
 
 // Bounds of the lists in a Result.
@@ -314,6 +319,9 @@ func (r Result) Validate(s Spec) error {
 		return err
 	}
 	if err := r.checkAnomalies(total); err != nil {
+		return err
+	}
+	if err := r.checkOutputs(s); err != nil {
 		return err
 	}
 	for i, w := range r.Workers {

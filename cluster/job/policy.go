@@ -66,7 +66,17 @@ type Policy struct {
 	// FirstIteration is the index of the job's first iteration, as its chunks are
 	// told; none: 0.
 	FirstIteration uint64 `json:"first_iteration,omitempty"`
+	Logs           Logs   `json:"logs,omitempty"`     // of whose attempts the words are kept: none, failed or all; none set: failed
 	RetryOf        ID     `json:"retry_of,omitempty"` // the job whose chunks without a result it computes
+	// After are jobs that must have ended before: "ID", which must have completed,
+	// "ID:failed" or "ID:done". It is skipped once one of them has ended otherwise.
+	After []string `json:"after,omitempty"`
+	// Files are what each chunk finds in its directory of files, by name, at most 256:
+	// outputs of jobs of the same owner, or uploads.
+	Files       map[string]cluster.Hash `json:"files,omitempty"`
+	Outputs     []string                `json:"outputs,omitempty"`      // names of the files that each chunk leaves, at most 16
+	OutputBytes int64                   `json:"output_bytes,omitempty"` // that the files of all chunks may have; none: 1 GiB
+	Result      ResultKind              `json:"result,omitempty"`       // what a chunk computes, metrics or none; none set: metrics
 }
 
 // Access says whose workers may run a job.
@@ -169,6 +179,22 @@ const (
 	PartialWait   OnPartial = "wait"   // the others go on, and then the job waits for an operator
 )
 
+// Logs says of which attempts it is kept what they write to standard error.
+type Logs string
+
+// Values of Logs.
+const (
+	LogsNone   Logs = "none"
+	LogsFailed Logs = "failed"
+	LogsAll    Logs = "all"
+)
+
+// MaxLogs is of how many failures of a job the words outlive the hosts that ran them.
+const MaxLogs = 64
+
+// Keeps reports whether the words of an attempt are kept that failed, or has a result.
+func (l Logs) Keeps(failed bool) bool { return l == LogsAll || failed && l != LogsNone }
+
 // EffectivePriority is Priority with its default.
 func (p Policy) EffectivePriority() uint32 { return cmp.Or(p.Priority, DefaultPriority) }
 
@@ -202,7 +228,13 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // normal sorts the sets, so that the same request has the same fingerprint.
 func (p Policy) normal() Policy {
-	for _, set := range []*[]string{&p.Zones, &p.Permission.Users, &p.Permission.Groups} {
+	if len(p.Files) == 0 {
+		p.Files = nil
+	}
+	if p.Result == ResultMetrics {
+		p.Result = ""
+	}
+	for _, set := range []*[]string{&p.Zones, &p.Permission.Users, &p.Permission.Groups, &p.Outputs} {
 		if len(*set) == 0 {
 			*set = nil
 			continue
@@ -218,6 +250,9 @@ func (p Policy) check() error {
 		return err
 	}
 	if err := cluster.CheckSet("zones", p.Zones, MaxZones, func(z string) bool { return cluster.Printable(z, cluster.MaxZoneName) }); err != nil {
+		return err
+	}
+	if err := checkAfter(p.After); err != nil {
 		return err
 	}
 	if p.Priority > MaxPriority {
@@ -248,7 +283,15 @@ func (p Policy) check() error {
 	default:
 		return fmt.Errorf("on_partial is %.32q, want %s, %s or %s", p.OnPartial, PartialFinish, PartialFail, PartialWait)
 	}
+	switch p.Logs {
+	case "", LogsNone, LogsFailed, LogsAll:
+	default:
+		return fmt.Errorf("logs is %.32q, want %s, %s or %s", p.Logs, LogsNone, LogsFailed, LogsAll)
+	}
 	if err := p.EarlyStop.check(); err != nil {
+		return err
+	}
+	if err := p.checkFiles(); err != nil {
 		return err
 	}
 	return p.Replication.check()

@@ -8,6 +8,7 @@ type State string
 //	pending --> queued --> running --> cancelling --> cancelled | timeout
 //	   \________\___________\___________\
 //	                                     --> completed | failed | partial
+//	pending | queued --> skipped
 const (
 	Pending    State = "pending"    // logged
 	Queued     State = "queued"     // taken in; it waits, and the event says for what
@@ -18,6 +19,7 @@ const (
 	Partial    State = "partial"
 	Cancelled  State = "cancelled"
 	TimedOut   State = "timeout"
+	Skipped    State = "skipped" // a job that it waited for ended otherwise than it wants
 )
 
 // ChunkState is the state of a chunk.
@@ -36,7 +38,7 @@ const (
 // Final reports whether s is absorbing: no edge leads away from it.
 func (s State) Final() bool {
 	switch s {
-	case Completed, Failed, Partial, Cancelled, TimedOut:
+	case Completed, Failed, Partial, Cancelled, TimedOut, Skipped:
 		return true
 	}
 	return false

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/netip"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/skein-project/skein/cmd/skein/gateway"
 	"github.com/skein-project/skein/cmd/skein/hosts"
 	"github.com/skein-project/skein/cmd/skein/jobs"
+	"github.com/skein-project/skein/cmd/skein/loadtest"
 	"github.com/skein-project/skein/cmd/skein/local"
 	"github.com/skein-project/skein/cmd/skein/man"
 )
@@ -20,6 +22,8 @@ type deps struct {
 	jobs  jobs.Options
 	local local.Options
 	ended func(stateDir string) error
+	// mesh are the networks of the mesh that the host of a state directory is in.
+	mesh func(stateDir string) []netip.Prefix
 }
 
 // execute runs one command line and returns the exit code.
@@ -81,7 +85,7 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"cluster", "The cluster", append(hosts.Commands(a, d.hosts), gateway.Command(a))},
-		{"jobs", "Jobs", jobs.Commands(a, d.jobs)},
+		{"jobs", "Jobs", append(jobs.Commands(a, d.jobs), loadtest.Command(a, loadtest.Options{Version: d.local.Version, Mesh: d.mesh}))},
 		{"host", "This host", append(local.Commands(a, d.local), man.Command(d.local.Version))},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -629,6 +630,7 @@ func (gone) Final() bool   { return true }
 // fakeDeps stands for package daemon: it says what it was asked to do.
 func fakeDeps() deps {
 	return deps{
+		mesh: func(string) []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("10.86.0.0/16")} },
 		hosts: hosts.Options{
 			PlanRecovery: func(cfg config.Config) (offline.RecoveryPlan, error) {
 				stopped := time.Now().Add(-20 * time.Second)

@@ -2,9 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 )
 
@@ -29,4 +34,51 @@ func (f *fakeCluster) Explain(_ context.Context, id job.ID) (api.JobExplanation,
 		{Node: "n3", Reason: "zone", Text: "not in zone mars\x1b[2J"},
 	}
 	return out, nil
+}
+
+// fakeOutputs are what jobBad left, by chunk.
+func fakeOutputs() (list []job.OutputFile) {
+	for chunk, text := range map[int]string{0: "one\n", 1: "two\n"} {
+		list = append(list, job.OutputFile{Chunk: chunk, Name: "rows.csv", File: job.File{Hash: sha256.Sum256([]byte(text)), Size: 4}, Worker: "n1"})
+	}
+	slices.SortFunc(list, func(a, b job.OutputFile) int { return a.Chunk - b.Chunk })
+	return list
+}
+
+func (f *fakeCluster) JobOutputs(_ context.Context, id job.ID) (api.JobOutputs, error) {
+	out := api.JobOutputs{Job: id, Outputs: []job.OutputFile{}}
+	if id == jobBad {
+		out.Outputs, out.Sum = fakeOutputs(), &job.OutputSum{Manifest: cluster.Hash{1}, Files: 2, Bytes: 8}
+	}
+	return out, nil
+}
+
+func (f *fakeCluster) OpenOutput(_ context.Context, _ job.ID, chunk int, _ string) (job.OutputFile, io.ReadCloser, error) {
+	return fakeOutputs()[chunk], io.NopCloser(strings.NewReader([]string{"one\n", "two\n"}[chunk])), nil
+}
+
+func (f *fakeCluster) JobLogs(_ context.Context, id job.ID, q api.JobLogQuery, send func(api.JobLog) error) error {
+	lines := []api.JobLog{
+		{Job: id, Chunk: 7, Attempt: 1, Worker: "n1", Seconds: 2, Error: "exit code 3; standard error: no licence found", Text: "no licence\x1b[2J\nfound"},
+		{Job: id, Chunk: 7, Attempt: 2, Worker: "n3", Short: true, Text: "no licence\n"},
+		{Job: id, Worker: "n2", Problem: "n2 not reached"},
+	}
+	if q.Follow {
+		lines = append(lines,
+			api.JobLog{Job: id, Chunk: 8, Attempt: 1, Worker: "n1", Running: true, Text: "one, "},
+			api.JobLog{Job: id, Chunk: 8, Attempt: 1, Worker: "n1", Running: true, More: true, Text: "two\n"},
+			api.JobLog{Job: id, Chunk: 8, Attempt: 1, Worker: "n1", More: true, Left: 9, Error: "exit code 4", Text: "end\n"})
+	}
+	if id != jobBad {
+		lines = nil
+	}
+	for _, l := range lines {
+		if q.Attempt > 0 && l.Attempt != q.Attempt {
+			continue
+		}
+		if err := send(l); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -83,10 +83,11 @@ func main() {
 			ImportRoot: offline.ImportRoot,
 			Cleanup:    offline.CleanupNetwork,
 			Runner:     daemon.Runner,
+			LoadSlice:  daemon.LoadSlice,
 			Watchdog:   daemon.TorWatchdog,
 
-			DemoScale: func(ctx context.Context, o demo.Options) error {
-				all := scaleout.Options{Options: o}
+			DemoScale: func(ctx context.Context, o demo.Options, workers int) error {
+				all := scaleout.Options{Options: o, Workers: workers}
 				if chunkRunner != "" {
 					all.RunnerArgv = []string{chunkRunner, local.RunnerName}
 				}
@@ -95,6 +96,7 @@ func main() {
 			},
 		},
 		ended: doctor.Ended,
+		mesh:  doctor.MeshNetworks,
 	})
 	stop()
 	os.Exit(code)

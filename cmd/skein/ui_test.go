@@ -221,8 +221,8 @@ func TestUIPlain(t *testing.T) {
 }
 
 // fakeScale is a demo with servers of others.
-func fakeScale(_ context.Context, o demo.Options) error {
-	_, err := fmt.Fprintf(o.Out, "scale-out demo profile=%s iterations=%d\n", o.Profile, o.Iterations)
+func fakeScale(_ context.Context, o demo.Options, workers int) error {
+	_, err := fmt.Fprintf(o.Out, "scale-out demo profile=%s iterations=%d workers=%d\n", o.Profile, o.Iterations, workers)
 	return err
 }
 

@@ -18,7 +18,7 @@ import (
 const (
 	MaxKnownPeers = 4   // entries of known_peers in a heartbeat
 	MaxRecordText = 600 // text form of a membership record in a peer_announce
-	maxShortText  = 32  // version, zone, profile
+	MaxShortText  = 32  // version, zone, profile
 )
 
 // Payload is the content of a message: Heartbeat, PeerAnnounce, Share,
@@ -129,6 +129,8 @@ type Heartbeat struct {
 
 	Slots uint32 `json:"slots"` // of the sender's worker
 	Busy  uint32 `json:"busy"`
+	// Load is how loaded the sender is; nil: it does not say.
+	Load *Load `json:"load,omitempty"`
 
 	// SentUS is the sender's local clock in microseconds. EchoUS is the SentUS
 	// of the last heartbeat received from the addressee and HeldUS the time
@@ -330,8 +332,8 @@ func (h Heartbeat) validate() error {
 		return bad("role %q", h.Role)
 	case len(h.KnownPeers) > MaxKnownPeers:
 		return bad("%d known_peers, at most %d", len(h.KnownPeers), MaxKnownPeers)
-	case len(h.Version) > maxShortText, len(h.Zone) > maxShortText, len(h.Profile) > maxShortText:
-		return bad("version, zone or profile above %d bytes", maxShortText)
+	case len(h.Version) > MaxShortText, len(h.Zone) > MaxShortText, len(h.Profile) > MaxShortText:
+		return bad("version, zone or profile above %d bytes", MaxShortText)
 	case h.Probe > MaxProbe, h.ProbeEcho > MaxProbe:
 		return bad("probe of %d bytes, echo of %d", h.Probe, h.ProbeEcho)
 	case h.Term > MaxNumber, h.LogEvents > MaxNumber, h.SentUS > MaxNumber, h.EchoUS > MaxNumber, h.HeldUS > MaxNumber,
@@ -343,6 +345,8 @@ func (h Heartbeat) validate() error {
 		return bad("last_publish_ts %d", *h.LastPublish)
 	case h.Busy > h.Slots:
 		return bad("%d of %d slots busy", h.Busy, h.Slots)
+	case !h.Load.valid():
+		return bad("load %v", *h.Load)
 	}
 	for _, s := range []string{h.Version, h.Zone, string(h.Profile)} {
 		if !printable(s) {

@@ -49,6 +49,7 @@ type SwimState struct {
 	Members    Digest         `json:"members"` // membership records
 	Log        Digest         `json:"log"`     // heads of the event log
 	LogEvents  uint64         `json:"log_events,omitempty"`
+	Load       *Load          `json:"load,omitempty"`
 }
 
 // SwimProbe asks for a SwimAck.
@@ -102,7 +103,7 @@ func (a SwimAck) validate() error {
 		}
 	}
 	if s := a.State; s != nil {
-		if s.Term > MaxNumber || s.LogEvents > MaxNumber {
+		if s.Term > MaxNumber || s.LogEvents > MaxNumber || !s.Load.valid() {
 			return bad("number out of range")
 		}
 		if s.Holder != "" {

@@ -47,6 +47,7 @@ func TestSwimRefused(t *testing.T) {
 		"nack of nobody":           SwimAck{SwimOwn: SwimOwn{N: 1}, Nack: true},
 		"ack of a strange name":    SwimAck{SwimOwn: SwimOwn{N: 1}, Target: "N"},
 		"ack of a strange holder":  SwimAck{SwimOwn: SwimOwn{N: 1}, State: &SwimState{Holder: "N"}},
+		"ack of a strange load":    SwimAck{SwimOwn: SwimOwn{N: 1}, State: &SwimState{Load: &Load{9}}},
 	} {
 		if _, err := Seal(testKey(1), header(p.kind()), p); ReasonOf(err) != ReasonPayload {
 			t.Errorf("%s: %v", name, err)
@@ -66,7 +67,7 @@ func TestSwimFits(t *testing.T) {
 	h := Header{Node: long, Time: 1_700_000_000, Type: TypeSwimAck, To: long, Boot: MaxNumber, Seq: MaxNumber}
 	data, err := Seal(testKey(1), h, SwimAck{
 		SwimOwn: SwimOwn{N: MaxNumber, Inc: MaxNumber, Ineligible: true, Deltas: []SwimDelta{d, d, d}},
-		State:   &SwimState{Publishing: true, Term: MaxNumber, Holder: long, LogEvents: MaxNumber},
+		State:   &SwimState{Publishing: true, Term: MaxNumber, Holder: long, LogEvents: MaxNumber, Load: &Load{4, 100, 100, 100, maxLoadDelay}},
 	})
 	if err != nil {
 		t.Fatalf("%d bytes: %v", len(data), err)

@@ -55,6 +55,9 @@ func goldens() map[string]struct {
 		"heartbeat_probed": {header(TypeHeartbeat), Heartbeat{
 			Role: cluster.RoleStandby, KnownPeers: []PeerHint{}, LogEvents: 12, ProbeEcho: 1392,
 		}},
+		"heartbeat_loaded": {header(TypeHeartbeat), Heartbeat{
+			Role: cluster.RoleStandby, KnownPeers: []PeerHint{}, Load: &Load{LoadLevel: 2, LoadCPU: 71, LoadMemory: 3, LoadDelayMS: 120},
+		}},
 		"revoke":        {header(TypeRevoke), Revoke{Record: "cmV2.c2ln"}},
 		"peer_announce": {header(TypePeerAnnounce), ann},
 		"lease_claim":   {header(TypeLeaseClaim), Claim{Priority: 20, Term: 8, Raw: json.RawMessage(`{"phase":"vote","priority":20,"term":8}`)}},
@@ -276,6 +279,10 @@ func TestDecodeRefuses(t *testing.T) {
 		"heartbeat priority":    {TypeHeartbeat, `{"role":"standby","priority":-1}`, ReasonPayload},
 		"heartbeat busy":        {TypeHeartbeat, `{"role":"standby","busy":1}`, ReasonPayload},
 		"heartbeat holder":      {TypeHeartbeat, `{"role":"standby","holder":"X"}`, ReasonPayload},
+		"heartbeat load level":  {TypeHeartbeat, `{"role":"standby","load":[5,0,0,0,0]}`, ReasonPayload},
+		"heartbeat load share":  {TypeHeartbeat, `{"role":"standby","load":[0,0,101,0,0]}`, ReasonPayload},
+		"heartbeat load delay":  {TypeHeartbeat, `{"role":"standby","load":[0,0,0,0,3600001]}`, ReasonPayload},
+		"heartbeat load types":  {TypeHeartbeat, `{"role":"standby","load":[1,-2]}`, ReasonPayload},
 		"announce plain secret": {TypePeerAnnounce, `{"cluster_token":"secret","tunnel_ip":"10.0.0.1","cert":"a","ann":"b"}`, ReasonPayload},
 		"announce no cert":      {TypePeerAnnounce, `{"cluster_token":"v2:x","tunnel_ip":"10.0.0.1","ann":"b"}`, ReasonPayload},
 		"announce long ann":     {TypePeerAnnounce, `{"cluster_token":"v2:x","tunnel_ip":"10.0.0.1","cert":"a","ann":"` + strings.Repeat("b", MaxRecordText+1) + `"}`, ReasonPayload},
@@ -362,7 +369,7 @@ func TestHeartbeatSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("heartbeat with 3 deltas: %d bytes", len(raw))
-	h.Node, h.To = "web-01", "web-02"
+	h.Node, h.To, hb.Load = "web-01", "web-02", &Load{1, 50, 0, 2, 12}
 	hb.Holder, hb.KnownPeers = "web-01", []PeerHint{hint("web-03"), hint("web-04"), hint("web-05"), hint("web-06")}
 	if raw, err = Seal(testKey(1), h, hb); err != nil {
 		t.Fatal(err)
@@ -370,7 +377,7 @@ func TestHeartbeatSizes(t *testing.T) {
 	t.Logf("heartbeat with 4 deltas: %d bytes", len(raw))
 
 	// Names and addresses of the greatest length: at least one known peer fits.
-	big.Node, h.Node, h.To, hb.Holder = n32, n32, n32, n32
+	big.Node, h.Node, h.To, hb.Holder, hb.Load = n32, n32, n32, n32, &Load{4, 100, 100, 100, maxLoadDelay}
 	big.Endpoint = netip.MustParseAddrPort("[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff]:65535")
 	hb.KnownPeers = []PeerHint{big, big, big, big}
 	if _, err := Seal(testKey(1), h, hb); ReasonOf(err) != ReasonSize {

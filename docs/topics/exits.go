@@ -15,9 +15,9 @@ func Exits() []Exit {
 		{3, "the daemon does not answer"},
 		{4, "not found"},
 		{5, "not permitted"},
-		{6, "the daemon answers and something is degraded (`status`, `doctor`)"},
+		{6, "the daemon answers and something is degraded (`status`, `doctor`); the figures of a load test may be those of the generator (`load run`)"},
 		{7, "timed out; a followed job ended as timeout"},
-		{8, "the goal was missed: a followed job ended as failed, partial or cancelled (`job run|status|results --follow`, `wait --for job=`)"},
+		{8, "the goal was missed: a followed job ended as failed, partial, cancelled or skipped (`job run|status|results --follow`, `wait --for job=`), or a load test did not pass (`load run`, `load check --once`, `load compare`)"},
 		{130, "interrupted"},
 	}
 }

@@ -25,7 +25,7 @@ import (
 //
 // A look-up reads the beginning and a few pages, and checks what it reads.
 const (
-	magic      = "skidx1\r\n"
+	magic      = "skidx2\r\n" // 1 did not know runs
 	headLen    = len(magic) + sha256.Size + 8
 	blockLen   = 8
 	entryLen   = 12

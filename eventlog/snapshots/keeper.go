@@ -87,6 +87,9 @@ type Options struct {
 	// Repairing says that this host had events which it now lacks: what others
 	// retain of them is to come back.
 	Repairing func() bool
+	// Paused says that the host has too much to do: no snapshot is taken that nobody asked
+	// for, and nothing dropped while there is room. nil: never.
+	Paused func() bool
 
 	// Events and Bytes are how much may be logged since the last snapshot before
 	// the holder takes one. Negative events: only Take takes them; negative
@@ -171,7 +174,7 @@ func (k *Keeper) step(ctx context.Context) {
 		{"make", k.adopt},
 		{"fetch", k.fetcher.fetch},
 		{"take", k.take},
-		{"compact", k.compact.run},
+		{"compact", k.drop},
 	} {
 		if ctx.Err() != nil {
 			return
@@ -347,4 +350,15 @@ func (k *Keeper) Status() Status {
 	}
 	st.Trouble, st.Mismatch = c.trouble, c.mismatch
 	return st
+}
+
+// paused says that what nobody waits for is to wait.
+func (k *Keeper) paused() bool { return k.o.Paused != nil && k.o.Paused() }
+
+// drop drops what is superfluous, unless the host has too much to do and there is room.
+func (k *Keeper) drop(ctx context.Context) error {
+	if k.paused() && k.o.Room.Report().State == disk.OK {
+		return nil
+	}
+	return k.compact.run(ctx)
 }

@@ -44,7 +44,7 @@ func (k *Keeper) due() bool {
 // for.
 func (k *Keeper) take(ctx context.Context) error {
 	wishes := k.wishes.take()
-	if len(wishes) == 0 && (!k.due() || time.Now().Before(k.notBefore)) {
+	if len(wishes) == 0 && (!k.due() || k.paused() || time.Now().Before(k.notBefore)) {
 		return nil
 	}
 	term, err := k.holding()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/eventlog/state/canon"
+	"github.com/skein-project/skein/eventlog/state/jobs"
 )
 
 // format is a version of the canonical bytes.
@@ -19,15 +20,27 @@ type format struct{ magic, hash string }
 // lets the first worker in from outside, or submits the first workflow, before all
 // members that live know what that is.
 var (
-	format3 = format{magic: "skstate\x03", hash: "state3"}
-	format4 = format{magic: "skstate\x04", hash: "state4"} // with users and owners
-	format5 = format{magic: "skstate\x05", hash: "state5"} // and who is let in from outside
-	format6 = format{magic: "skstate\x06", hash: "state6"} // and runs of workflows
+	format3  = format{magic: "skstate\x03", hash: "state3"}
+	format4  = format{magic: "skstate\x04", hash: "state4"}  // with users and owners
+	format5  = format{magic: "skstate\x05", hash: "state5"}  // and who is let in from outside
+	format6  = format{magic: "skstate\x06", hash: "state6"}  // and runs of workflows
+	format7  = format{magic: "skstate\x07", hash: "state7"}  // and when some begin by themselves
+	format8  = format{magic: "skstate\x08", hash: "state8"}  // and artefacts that are kept with jobs
+	format9  = format{magic: "skstate\x09", hash: "state9"}  // and load tests
+	format10 = format{magic: "skstate\x0a", hash: "state10"} // and jobs with files
 )
 
 // format is the version in which s is written.
 func (s *State) format() format {
 	switch {
+	case jobs.HaveFiles(s.jobs):
+		return format10
+	case !s.loads.Empty():
+		return format9
+	case jobs.Keeps(s.jobs):
+		return format8
+	case !s.schedules.Empty():
+		return format7
 	case !s.flows.Empty():
 		return format6
 	case !s.outside.Empty():
@@ -39,7 +52,7 @@ func (s *State) format() format {
 }
 
 // versions are those that Decode reads, by their magic.
-var versions = map[string]format{format3.magic: format3, format4.magic: format4, format5.magic: format5, format6.magic: format6}
+var versions = map[string]format{format3.magic: format3, format4.magic: format4, format5.magic: format5, format6.magic: format6, format7.magic: format7, format8.magic: format8, format9.magic: format9, format10.magic: format10}
 
 // magicLen is the length of every magic.
 const magicLen = len("skstate\x03")
@@ -76,7 +89,7 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 	return w.Written(), nil
 }
 
-// Hash is the SHA-256 of "state3", "state4", "state5" or "state6" and the meaning of the State in canonical
+// Hash is the SHA-256 of "state3", "state4", "state5", "state6", "state7", "state8", "state9" or "state10" and the meaning of the State in canonical
 // bytes: equal on every host that applied the same events, whatever their
 // order, and different when a job, a term, a member, an action or the voters
 // differ. Positions of sources are not part of it: an event without effect
@@ -144,13 +157,25 @@ func (s *State) writeMeaning(w *canon.Writer) {
 		s.users.write(w)
 		s.owners.write(w)
 	}
-	if version == format5 || version == format6 {
+	if version.magic >= format5.magic {
 		s.outside.Write(w)
 	}
-	if version == format6 {
+	if version.magic >= format6.magic {
 		s.flows.Write(w)
 	}
+	if version.magic >= format7.magic {
+		s.schedules.Write(w)
+	}
 	s.jobs.Write(w)
+	if version.magic >= format8.magic {
+		s.jobs.WriteKept(w)
+	}
+	if version.magic >= format9.magic {
+		s.loads.Write(w)
+	}
+	if version.magic >= format10.magic {
+		jobs.WriteOutputs(s.jobs, w)
+	}
 }
 
 func (s *State) readMeaning(r *canon.Reader, version format) {
@@ -163,13 +188,25 @@ func (s *State) readMeaning(r *canon.Reader, version format) {
 		s.users.read(r)
 		s.owners.read(r)
 	}
-	if version == format5 || version == format6 {
+	if version.magic >= format5.magic {
 		s.outside.Read(r)
 	}
-	if version == format6 {
+	if version.magic >= format6.magic {
 		s.flows.Read(r)
 	}
+	if version.magic >= format7.magic {
+		s.schedules.Read(r)
+	}
 	s.jobs.Read(r)
+	if version.magic >= format8.magic {
+		s.jobs.ReadKept(r)
+	}
+	if version.magic >= format9.magic {
+		s.loads.Read(r)
+	}
+	if version.magic >= format10.magic {
+		jobs.ReadOutputs(s.jobs, r)
+	}
 }
 
 // writeProgress writes what Apply needs beyond the meaning.

@@ -47,14 +47,18 @@ func encoded(t testing.TB, s *State) []byte {
 	return b
 }
 
-// example3 to example5 are example without what these versions did not know.
+// example3 to example9 are example without what these versions did not know.
 func example3() *State { return exampleOf(format3) }
 func example4() *State { return exampleOf(format4) }
 func example5() *State { return exampleOf(format5) }
+func example6() *State { return exampleOf(format6) }
+func example7() *State { return exampleOf(format7) }
+func example8() *State { return exampleOf(format8) }
+func example9() *State { return exampleOf(format9) }
 
 // example has something in every table: all kinds of event, a fence that is
 // not settled, and an event that waits for its submission.
-func example() *State { return exampleOf(format6) }
+func example() *State { return exampleOf(format10) }
 
 func exampleOf(version format) *State {
 	a, b := newChain("a"), newChain("b")
@@ -96,7 +100,40 @@ func exampleOf(version format) *State {
 		a.add(13, 2, event.KindHostOwnerSet, event.HostOwnerSet{Node: "b", Owner: "user:ann", Actor: "uid:0@a"})
 		a.add(13, 2, event.KindHostOwnerSet, event.HostOwnerSet{Node: "c", Actor: "uid:0@a"})
 	}
-	if version == format6 {
+	if version.magic >= format9.magic {
+		b := event.LoadRun{
+			Run: event.NewLoadID("uid:1", "k"), Owner: "uid:1", Name: "shop", Bundle: cluster.Hash{3}, Hosts: 2, State: event.LoadStarted, Since: 12, Actor: "uid:1@a",
+			Slices: []event.LoadSlice{{Host: "a", Share: 1}, {Host: "b", Share: 2, Lost: "not heard"}},
+		}
+		a.add(13, 2, event.KindLoadRun, b)
+		b.Run, b.State, b.Verdict, b.Report = event.NewLoadID("uid:1", "k2"), event.LoadEnded, "passed", cluster.Hash{4}
+		a.add(13, 2, event.KindLoadRun, b)
+	}
+	if version.magic >= format8.magic {
+		a.add(13, 2, event.KindChunkFailed, event.ChunkFailed{Job: "j1", Chunk: 5, Attempt: 2, Worker: "w1", Reason: "exit 5", Log: cluster.Hash{8}})
+		a.add(14, 2, event.KindChunkFailed, event.ChunkFailed{Job: "j2", Chunk: 1, Attempt: 7, Worker: "w2", Reason: "exit 5", Log: cluster.Hash{9}})
+	}
+	if version.magic >= format10.magic {
+		spec := testSpec("k5", 20, 10)
+		spec.Outputs, spec.Files = []string{"a", "b"}, map[string]cluster.Hash{"in": {5}}
+		left := func(chunk byte) job.ChunkResult {
+			r := result(10, float64(chunk))
+			r.Outputs = job.Files{"a": {Hash: cluster.Hash{chunk, 1}, Size: 3}, "b": {Hash: cluster.Hash{chunk, 2}, Size: 1 << 20}}
+			return r
+		}
+		for _, id := range []job.ID{"j5", "j6"} {
+			a.submit(14, 2, id, spec)
+			a.accept(14, 2, id, 0, 1, left(1))
+		}
+		a.accept(14, 2, "j6", 1, 1, left(2))
+		a.accept(14, 2, "j6", 1, 2, left(3))
+		r := result(20, 3)
+		a.add(14, 2, event.KindJobDone, event.JobDone{Job: "j6", State: job.Completed, Result: &job.Result{
+			Accepted: 2, Disputed: 1, Iterations: 20, Micros: 5, Metrics: r.Metrics, Workers: []job.WorkShare{{Worker: "w1", Chunks: 2, Iterations: 20}},
+			Outputs: &job.OutputSum{Manifest: cluster.Hash{9}, Files: 4, Bytes: 2<<20 + 6},
+		}})
+	}
+	if version.magic >= format6.magic {
 		run := flow.NewRunID("uid:1", "k")
 		a.add(13, 2, event.KindFlowSubmitted, event.WorkflowSubmitted{
 			Run: run, Owner: "uid:1", Name: "risk", Def: json.RawMessage(`{"step":[{"name":"a"}]}`), Params: json.RawMessage(`{"day":1}`),
@@ -110,7 +147,18 @@ func exampleOf(version format) *State {
 		a.add(13, 2, event.KindFlowRetried, event.WorkflowRetried{Run: run, Round: 1, From: "a", Actor: "uid:1@a"})
 		a.add(13, 2, event.KindFlowsForgotten, event.WorkflowsForgotten{Runs: []flow.RunID{flow.NewRunID("uid:1", "k2")}})
 	}
-	if version == format5 || version == format6 {
+	if version.magic >= format7.magic {
+		set := event.ScheduleSet{
+			Schedule: flow.NewScheduleID("uid:1", "nightly"), Owner: "uid:1", Name: "nightly", Cron: "30 2 * * *", Zone: "Europe/Berlin", Missed: flow.MissedLast,
+			MissedSeconds: 60, Overlap: flow.OverlapSkip, Since: 12, Def: json.RawMessage(`{"step":[{"name":"a"}]}`), Params: json.RawMessage(`{}`), Actor: "uid:1@a",
+		}
+		a.add(13, 2, event.KindScheduleSet, set)
+		a.add(13, 2, event.KindScheduleFired, event.ScheduleFired{Schedule: set.Schedule, At: 90, Run: flow.NewRunID("uid:1", "k"), Missed: 3})
+		a.add(13, 2, event.KindScheduleFired, event.ScheduleFired{Schedule: set.Schedule, At: 180, Skipped: "overlap"})
+		set.Schedule, set.Name, set.Removed = flow.NewScheduleID("uid:1", "gone"), "gone", true
+		a.add(13, 2, event.KindScheduleSet, set)
+	}
+	if version.magic >= format5.magic {
 		w := enrolled(5, "user:ann")
 		w.Name, w.Zone, w.Actor = "attic", "home", "uid:0@a"
 		a.add(13, 2, event.KindWorkerEnrolled, w)
@@ -160,7 +208,14 @@ func TestGoldenBytes(t *testing.T) {
 	golden(t, "state3.bin", format3, example3())
 	golden(t, "state4.bin", format4, example4())
 	golden(t, "state5.bin", format5, example5())
-	s := golden(t, "state6.bin", format6, example())
+	golden(t, "state6.bin", format6, example6())
+	golden(t, "state7.bin", format7, example7())
+	golden(t, "state8.bin", format8, example8())
+	golden(t, "state9.bin", format9, example9())
+	s := golden(t, "state10.bin", format10, example())
+	if runs := s.Loads().Runs(); len(runs) != 2 || runs[0].Set == 0 || s.Artefacts()[cluster.Hash{4}] || !s.Artefacts()[cluster.Hash{3}] || !s.Kept()[cluster.Hash{4}] {
+		t.Errorf("load tests %+v", runs)
+	}
 	u, ok := s.User("ann")
 	if all := s.Users(); !ok || len(all.All) != 2 || u.Role != "submitter" || len(u.Keys) != 1 || !slices.Equal(u.UIDs, []uint64{7, 1000}) || s.Users() != all {
 		t.Errorf("user %+v of %+v", u, all)
@@ -191,7 +246,7 @@ func TestGoldenBytes(t *testing.T) {
 		t.Errorf("decoded %+v, was %+v", again, u)
 	}
 	// No users in the bytes of version 4 is another encoding of version 3, and so on.
-	for _, version := range []format{format4, format5} {
+	for _, version := range []format{format4, format5, format6, format7, format8, format9, format10} {
 		b := encoded(t, New())
 		b = append([]byte(version.magic), b[magicLen:]...)
 		if _, err := Decode(b); !errors.Is(err, ErrEncoding) {
@@ -284,6 +339,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add(encoded(f, example3()))
 	f.Add(encoded(f, example4()))
 	f.Add(encoded(f, example5()))
+	f.Add(encoded(f, example6()))
+	f.Add(encoded(f, example7()))
+	f.Add(encoded(f, example8()))
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 12))
 		s, _ := fold(rng, history(rng)...)
@@ -350,7 +408,7 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 		reflect.TypeFor[termInfo](): 5, reflect.TypeFor[olderTerms](): 3, reflect.TypeFor[release](): 4, reflect.TypeFor[leaseHistory](): 4,
 		reflect.TypeFor[cluster.VoterConfig](): 11, reflect.TypeFor[group](): 2, reflect.TypeFor[onion](): 4, reflect.TypeFor[event.OnionClient](): 2,
 		reflect.TypeFor[source](): 5, reflect.TypeFor[fence](): 3, reflect.TypeFor[fences](): 5, reflect.TypeFor[chains](): 5,
-		reflect.TypeFor[bodies](): 2 /* with scratch, which means nothing */, reflect.TypeFor[State](): 14,
+		reflect.TypeFor[bodies](): 2 /* with scratch, which means nothing */, reflect.TypeFor[State](): 15, reflect.TypeFor[beside](): 2,
 		reflect.TypeFor[users](): 2 /* with list, which follows from set */, reflect.TypeFor[event.UserSet](): 6, reflect.TypeFor[owner](): 2,
 		reflect.TypeFor[registry.Registry](): 5 /* with sorted and moment, which follow from the others */, reflect.TypeFor[event.WorkerEnrolled](): 7, reflect.TypeFor[event.WorkerRevoked](): 2,
 		reflect.TypeFor[event.AccessSet](): 6, reflect.TypeFor[event.GatewayOpened](): 5,

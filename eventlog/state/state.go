@@ -8,7 +8,9 @@ import (
 	"github.com/skein-project/skein/eventlog/state/canon"
 	"github.com/skein-project/skein/eventlog/state/flows"
 	"github.com/skein-project/skein/eventlog/state/jobs"
+	"github.com/skein-project/skein/eventlog/state/loads"
 	"github.com/skein-project/skein/eventlog/state/registry"
+	"github.com/skein-project/skein/eventlog/state/schedules"
 )
 
 // State is the meaning of the events applied so far. The zero value is not
@@ -27,6 +29,7 @@ type State struct {
 	outside registry.Registry
 	flows   *flows.Fold
 	jobs    *jobs.Fold
+	beside
 	bodies
 
 	applied uint64
@@ -34,12 +37,20 @@ type State struct {
 	stale   bool // a rebuild was asked for
 }
 
+// beside is what runs beside jobs and workflows, or begins them.
+type beside struct {
+	schedules *schedules.Fold
+	loads     *loads.Fold
+}
+
+func (b beside) clone() beside { return beside{schedules: b.schedules.Clone(), loads: b.loads.Clone()} }
+
 // New returns the State of an empty log.
 func New() *State {
 	return &State{
 		chains: newChains(), leaseHistory: newLeaseHistory(), hosts: newHosts(), groups: make(groups), onions: make(onions),
 		users: newUsers(), owners: make(owners), outside: registry.New(),
-		flows: flows.New(), jobs: jobs.New(),
+		flows: flows.New(), jobs: jobs.New(), beside: beside{schedules: schedules.New(), loads: loads.New()},
 	}
 }
 
@@ -48,7 +59,7 @@ func (s *State) Clone() *State {
 	return &State{
 		chains: s.chains.clone(), leaseHistory: s.leaseHistory.clone(), hosts: s.hosts.clone(),
 		groups: maps.Clone(s.groups), onions: maps.Clone(s.onions), users: s.users.clone(), owners: maps.Clone(s.owners),
-		outside: s.outside.Clone(), flows: s.flows.Clone(), jobs: s.jobs.Clone(),
+		outside: s.outside.Clone(), flows: s.flows.Clone(), jobs: s.jobs.Clone(), beside: s.beside.clone(),
 		bodies:  bodies{malformed: s.malformed},
 		applied: s.applied, void: s.void, stale: s.stale,
 	}
@@ -153,6 +164,8 @@ func (s *State) restart(base *State) {
 func (s *State) settle() {
 	s.jobs.SetBase()
 	s.flows.Settle()
+	s.schedules.Settle()
+	s.loads.Settle()
 	s.setBase()
 }
 
@@ -234,6 +247,14 @@ func (s *State) applyAuthority(src *source, e *event.Event) (rebuild bool) {
 		return false
 	}
 	if about, ok := s.flows.Apply(e); about {
+		s.note(ok)
+		return false
+	}
+	if about, ok := s.schedules.Apply(e); about {
+		s.note(ok)
+		return false
+	}
+	if about, ok := s.loads.Apply(e); about {
 		s.note(ok)
 		return false
 	}

@@ -176,16 +176,21 @@ func randomRun(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term) {
 func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, id job.ID) {
 	chunk, attempt := rng.IntN(7), 1+rng.IntN(3)
 	worker := []cluster.NodeID{"w1", "w2"}[rng.IntN(2)]
-	switch rng.IntN(29) {
+	switch rng.IntN(32) {
 	case 0, 1, 2:
 		// Mostly the same spec; a split may submit another one under the same name.
-		c.submit(hlc, term, id, testSpec("k", 60+10*uint64(rng.IntN(8)/7), 10))
+		spec := testSpec("k", 60+10*uint64(rng.IntN(8)/7), 10)
+		if id == "j1" {
+			spec.Outputs = []string{"f"} // what is accepted without it, or elsewhere with it, is void
+		}
+		c.submit(hlc, term, id, spec)
 	case 3, 4, 5:
 		c.assign(hlc, term, id, job.Attempt{Chunk: chunk, Number: attempt, Worker: worker},
 			job.Attempt{Chunk: rng.IntN(7), Number: attempt, Worker: worker})
 	case 6:
 		c.add(hlc, term, event.KindChunkFailed, event.ChunkFailed{
 			Job: id, Chunk: chunk, Attempt: attempt, Worker: worker, Reason: fmt.Sprint("exit ", hlc), Final: rng.IntN(6) == 0, Parked: rng.IntN(2) == 0,
+			Log: cluster.Hash{byte(rng.IntN(3))},
 		})
 	case 7:
 		c.add(hlc, term, event.KindChunkReclaimed, event.ChunkReclaimed{Job: id, Chunk: chunk, Attempt: attempt, Worker: worker})
@@ -199,6 +204,9 @@ func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, i
 		}
 		if rng.IntN(8) == 0 {
 			r = result(10, math.Pow(10, float64(rng.IntN(6)))*rng.NormFloat64())
+		}
+		if id == "j1" || rng.IntN(8) == 0 {
+			r.Outputs = job.Files{"f": {Hash: cluster.Hash{byte(1 + chunk), byte(rng.IntN(8) / 7)}, Size: int64(chunk)}}
 		}
 		c.accept(hlc, term, id, chunk, attempt, r)
 	case 11:
@@ -251,6 +259,24 @@ func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, i
 		})
 	case 26, 27, 28:
 		randomRun(rng, c, hlc, term)
+	case 29:
+		name := []string{"a", "b", "a b"}[rng.IntN(3)]
+		c.add(hlc, term, event.KindScheduleSet, event.ScheduleSet{
+			Schedule: flow.NewScheduleID("uid:1", name), Owner: "uid:1", Name: name, Cron: "@daily", Missed: flow.MissedAll, Overlap: flow.OverlapQueue, Since: int64(rng.IntN(9)),
+			Def: json.RawMessage(`{"step":[]}`), Params: json.RawMessage(`{}`), Removed: rng.IntN(3) == 0,
+		})
+	case 30:
+		c.add(hlc, term, event.KindScheduleFired, event.ScheduleFired{
+			Schedule: flow.NewScheduleID("uid:1", []string{"a", "b"}[rng.IntN(2)]), At: int64(rng.IntN(50)), Skipped: fmt.Sprint(hlc),
+		})
+	case 31:
+		b := event.LoadRun{
+			Run: event.NewLoadID("uid:1", fmt.Sprint(rng.IntN(3))), Owner: "uid:1", Bundle: cluster.Hash{1}, State: event.LoadQueued, Since: int64(rng.IntN(9)), Actor: string(worker),
+		}
+		if rng.IntN(2) == 0 {
+			b.State, b.Verdict, b.Report = event.LoadEnded, []string{"passed", ""}[rng.IntN(2)], cluster.Hash{byte(rng.IntN(3))}
+		}
+		c.add(hlc, term, event.KindLoadRun, b)
 	case 18:
 		c.add(hlc, 0, event.KindOnionSet, onionOf(byte(rng.IntN(3)), uint64(rng.IntN(4))))
 	case 19:

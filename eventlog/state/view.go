@@ -5,7 +5,9 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state/flows"
 	"github.com/skein-project/skein/eventlog/state/jobs"
+	"github.com/skein-project/skein/eventlog/state/loads"
 	"github.com/skein-project/skein/eventlog/state/registry"
+	"github.com/skein-project/skein/eventlog/state/schedules"
 )
 
 // What package jobs tells of jobs.
@@ -14,6 +16,8 @@ type (
 	Job = jobs.Job
 	// OpenChunk is a chunk that is not accepted for good.
 	OpenChunk = jobs.OpenChunk
+	// Logged is a failed attempt whose words are in an artefact.
+	Logged = jobs.Logged
 	// ChunkMap says where in a job its chunks are how far.
 	ChunkMap = jobs.Map
 	// ChunkCounts says how many chunks of a job are in each state.
@@ -28,9 +32,20 @@ func (s *State) Outside() *registry.Registry { return &s.outside }
 // State is.
 func (s *State) Flows() *flows.Fold { return s.flows }
 
-// Artefacts are those that open jobs, and runs of workflows that have not ended, need.
+// Schedules returns which workflows are to run by themselves. It is not to be changed, and
+// read only while the State is.
+func (s *State) Schedules() *schedules.Fold { return s.schedules }
+
+// Loads returns the load tests that run on hosts. It is not to be changed, and only to be
+// read where the State is.
+func (s *State) Loads() *loads.Fold { return s.loads }
+
+// Artefacts are those that open jobs, runs of workflows that have not ended, and
+// schedules need.
 func (s *State) Artefacts() map[cluster.Hash]bool {
 	need := s.flows.Artefacts()
+	s.schedules.AddArtefacts(need)
+	s.loads.AddArtefacts(need)
 	for _, j := range s.Jobs() {
 		if !j.State.Final() {
 			for _, h := range j.Spec.Hashes() {
@@ -40,6 +55,37 @@ func (s *State) Artefacts() map[cluster.Hash]bool {
 	}
 	return need
 }
+
+// Kept are the artefacts that jobs and load tests left and that are kept as long as those
+// are known, and the files that jobs and workflows are given as long as they go on.
+func (s *State) Kept() map[cluster.Hash]bool {
+	kept := s.jobs.Kept()
+	s.loads.AddReports(kept)
+	s.flows.AddFiles(kept)
+	s.schedules.AddFiles(kept)
+	return kept
+}
+
+// Outputs lists the files that the chunks of a job left, by chunk and name.
+func (s *State) Outputs(id job.ID) []job.OutputFile { return jobs.OutputsOf(s.jobs, id) }
+
+// OutputBytes is how many bytes the chunks of a job left.
+func (s *State) OutputBytes(id job.ID) int64 { return jobs.OutputBytes(s.jobs, id) }
+
+// Output is a file that a chunk of a job left.
+func (s *State) Output(id job.ID, chunk int, name string) (job.OutputFile, bool) {
+	return jobs.Output(s.jobs, id, chunk, name)
+}
+
+// Left says of hashes whose outputs they are: for each that some job left, whether one of
+// owner's did.
+func (s *State) Left(owner string, hashes map[cluster.Hash]bool) map[cluster.Hash]bool {
+	return jobs.Left(s.jobs, owner, hashes)
+}
+
+// JobLogs lists the first failures of a job whose words outlive the hosts that ran them,
+// the oldest first.
+func (s *State) JobLogs(id job.ID) []Logged { return s.jobs.Logs(id) }
 
 // Result returns the result of a job so far: what the event that ends it says.
 // A stale State has none.

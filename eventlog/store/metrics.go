@@ -55,3 +55,6 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	return m, nil
 }
+
+// Syncs is the histogram of how long a sync of a segment takes.
+func (s *Store) Syncs() prometheus.Metric { return s.m.fsync }

@@ -15,6 +15,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/examples/skeinwasm"
+	"github.com/skein-project/skein/internal/wasmtest"
 	"github.com/skein-project/skein/worker/artefact"
 	"github.com/skein-project/skein/worker/executor"
 	"github.com/skein-project/skein/worker/runner"
@@ -125,7 +126,7 @@ func TestPricesAgreeWithBlackScholes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := executor.NewWASM(executor.WASMOptions{Artefacts: store, Slots: 2, CacheDir: t.TempDir(), LoadTimeout: 20 * time.Minute})
+	e, err := executor.NewWASM(executor.WASMOptions{Artefacts: store, Slots: 2, CacheDir: wasmtest.Modules(t), LoadTimeout: 20 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

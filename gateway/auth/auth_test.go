@@ -39,13 +39,13 @@ func TestToken(t *testing.T) {
 		t.Fatal(expires, err)
 	}
 	for _, at := range []time.Duration{0, -access.Window, TokenLife - time.Second} {
-		if got, until, err := Parse(text, "c1", noon.Add(at), find); err != nil || got != worker || !until.Equal(expires) {
+		if got, until, err := Parse(text, "c1", noon.Add(at), find); err != nil || got != OfWorker(worker) || !until.Equal(expires) {
 			t.Errorf("after %v: %q %v", at, got, err)
 		}
 	}
 	sign := func(method jwt.SigningMethod, k any, change func(*jwt.RegisteredClaims, map[string]any)) string {
 		c := jwt.RegisteredClaims{
-			Subject: subject + string(worker), Issuer: "n1", Audience: jwt.ClaimStrings{"skein-rt:c1"},
+			Subject: string(OfWorker(worker)), Issuer: "n1", Audience: jwt.ClaimStrings{"skein-rt:c1"},
 			IssuedAt: jwt.NewNumericDate(noon), ExpiresAt: jwt.NewNumericDate(noon.Add(time.Minute)),
 		}
 		x := jwt.NewWithClaims(method, nil)
@@ -77,7 +77,7 @@ func TestToken(t *testing.T) {
 		"the key as HMAC":           {sign(jwt.SigningMethodHS256, []byte(public), same), 0},
 		"another gateway":           {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.Issuer = "n2" }), 0},
 		"another audience":          {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.Audience = jwt.ClaimStrings{"skein:c1"} }), 0},
-		"a user":                    {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.Subject = "u:user:ann" }), 0},
+		"a user by name":            {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.Subject = "u:user:ann" }), 0},
 		"a host":                    {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.Subject = "w:n1" }), 0},
 		"for ever":                  {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.ExpiresAt = nil }), 0},
 		"for a day":                 {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.ExpiresAt.Time = noon.Add(24 * time.Hour) }), 0},
@@ -161,4 +161,32 @@ func FuzzParseCode(f *testing.F) {
 			t.Fatalf("%q: %q %v", c, again, err)
 		}
 	})
+}
+
+// TestListener: who listens by an access token is told apart from every worker, and has a token
+// that ends no later than that one.
+func TestListener(t *testing.T) {
+	const id = "abcdefghijklmnop"
+	listens := OfAccess(id)
+	if got, ok := listens.Access(); !ok || got != id {
+		t.Errorf("%q, %v", got, ok)
+	}
+	if w, ok := listens.Worker(); ok || w != "" {
+		t.Errorf("it is the worker %q", w)
+	}
+	for _, none := range []Client{"", "u:", "u:ann", "u:ABCDEFGHIJKLMNOP", "u:" + id + "x", "w:" + id, OfWorker(worker), id} {
+		if got, ok := none.Access(); ok || got != "" {
+			t.Errorf("%q is the access token %q", none, got)
+		}
+	}
+	s := Signer{Cluster: "c1", Gateway: "n1", Key: key}
+	for left, want := range map[time.Duration]time.Duration{time.Hour: TokenLife, time.Minute: time.Minute} {
+		text, _, err := s.For(listens, "id", noon, noon.Add(left))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, until, err := Parse(text, "c1", noon, find); err != nil || got != listens || !until.Equal(noon.Add(want)) {
+			t.Errorf("%v: %q until %v, %v", left, got, until, err)
+		}
+	}
 }

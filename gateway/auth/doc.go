@@ -1,6 +1,6 @@
 // Package auth is what outside workers and their owners show at a gateway besides signed
-// requests, which are access's: the short tokens that a gateway signs for a worker, and
-// the codes by which an owner claims one. Values in, values out: it reads no clock and
+// requests, which are access's: the short tokens that a gateway signs for a worker, or for a
+// user who listens, and the codes by which an owner claims a worker. Values in, values out: it reads no clock and
 // makes nothing random.
 //
 // A token (JWT, EdDSA) is signed by the key of one host's gateway, which the log names. So

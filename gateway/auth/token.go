@@ -14,6 +14,7 @@ import (
 
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // TokenLife is how long a token is good, and MaxToken how long its text.
@@ -25,18 +26,40 @@ const (
 // ErrExpired is of a token that was good, and has ended. It is one of access.ErrProof.
 var ErrExpired = fmt.Errorf("%w: the token has ended", access.ErrProof)
 
-const subject = "w:" // and the id of the worker
+// Client is who comes with a token: its subject.
+type Client string
+
+// What a Client begins with.
+const (
+	ofWorker = "w:" // and its id
+	ofAccess = "u:" // and the id of an access token, by which a user listens
+)
 
 // Audience is for whom tokens of a cluster are.
 func Audience(cluster string) string { return "skein-rt:" + cluster }
 
-// Subject is whom a token of a worker is of.
-func Subject(worker cluster.NodeID) string { return subject + string(worker) }
+// OfWorker is a worker as a Client.
+func OfWorker(id cluster.NodeID) Client { return ofWorker + Client(id) }
 
-// WorkerOf is the worker of a subject; false: it is none.
-func WorkerOf(sub string) (cluster.NodeID, bool) {
-	id, ok := strings.CutPrefix(sub, subject)
-	return cluster.NodeID(id), ok && cluster.IsOutside(cluster.NodeID(id))
+// OfAccess is who listens by the access token of this id.
+func OfAccess(id string) Client { return ofAccess + Client(id) }
+
+// Worker is the worker; false: it is none.
+func (c Client) Worker() (cluster.NodeID, bool) {
+	id, ok := strings.CutPrefix(string(c), ofWorker)
+	if !ok || !cluster.IsOutside(cluster.NodeID(id)) {
+		return "", false
+	}
+	return cluster.NodeID(id), true
+}
+
+// Access is the id of the access token; false: it is none.
+func (c Client) Access() (id string, ok bool) {
+	id, ok = strings.CutPrefix(string(c), ofAccess)
+	if !ok || event.CheckTokenID(id) != nil {
+		return "", false
+	}
+	return id, true
 }
 
 // KID names the key of a gateway.
@@ -54,9 +77,18 @@ type Signer struct {
 
 // Mint makes the text of a token of a worker; id is random. The text is a secret.
 func (s Signer) Mint(worker cluster.NodeID, id string, now time.Time) (text string, expires time.Time, err error) {
-	expires = now.Add(TokenLife).Truncate(time.Second)
+	return s.For(OfWorker(worker), id, now, now.Add(TokenLife))
+}
+
+// For is Mint of whoever it is, for a token that is good until then, and not for longer than any.
+func (s Signer) For(who Client, id string, now, until time.Time) (text string, expires time.Time, err error) {
+	expires = now.Add(TokenLife)
+	if until.Before(expires) {
+		expires = until
+	}
+	expires = expires.Truncate(time.Second)
 	t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, jwt.RegisteredClaims{
-		Subject: Subject(worker), Issuer: string(s.Gateway), Audience: jwt.ClaimStrings{Audience(s.Cluster)}, ID: id,
+		Subject: string(who), Issuer: string(s.Gateway), Audience: jwt.ClaimStrings{Audience(s.Cluster)}, ID: id,
 		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires),
 	})
 	t.Header["kid"] = KID(s.Key.Public().(ed25519.PublicKey))
@@ -66,7 +98,7 @@ func (s Signer) Mint(worker cluster.NodeID, id string, now time.Time) (text stri
 
 // Parse returns whose token text is at the time now, and until when. find returns the key of a gateway by
 // its name; nil if no gateway has it. Every error is one of access.ErrProof.
-func Parse(text, clusterID string, now time.Time, find func(gateway cluster.NodeID, kid string) ed25519.PublicKey) (cluster.NodeID, time.Time, error) {
+func Parse(text, clusterID string, now time.Time, find func(gateway cluster.NodeID, kid string) ed25519.PublicKey) (Client, time.Time, error) {
 	if len(text) > MaxToken {
 		return "", time.Time{}, refused("token larger than %d bytes", MaxToken)
 	}
@@ -89,16 +121,18 @@ func Parse(text, clusterID string, now time.Time, find func(gateway cluster.Node
 	if err != nil {
 		return "", time.Time{}, refused("%v", err)
 	}
-	worker, ok := WorkerOf(c.Subject)
+	who := Client(c.Subject)
+	_, isWorker := who.Worker()
+	_, listens := who.Access()
 	switch {
 	case !now.Before(c.ExpiresAt.Time): // the leeway is for clocks that are ahead
 		return "", time.Time{}, ErrExpired
 	case c.ExpiresAt.Sub(now) > TokenLife+access.Window:
 		return "", time.Time{}, refused("good until %v", c.ExpiresAt.Time)
-	case !ok:
-		return "", time.Time{}, refused("%.64q is no worker", c.Subject)
+	case !isWorker && !listens:
+		return "", time.Time{}, refused("%.64q is nobody", c.Subject)
 	}
-	return worker, c.ExpiresAt.Time, nil
+	return who, c.ExpiresAt.Time, nil
 }
 
 func refused(format string, args ...any) error {

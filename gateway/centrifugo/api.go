@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/skein-project/skein/internal/advice"
 )
 
 // Bounds of a question to the API.
@@ -79,83 +80,75 @@ func newClient(url string, key *secrets) *client {
 	}}
 }
 
-// ask asks for something.
-func (c *client) ask(ctx context.Context, method string, in, out any) error {
+// ask asks for something, and returns the answer as it came, and when that was by the clock of
+// who answered; the zero time if it does not say.
+func (c *client) ask(ctx context.Context, method string, in any) (answer []byte, at time.Time, err error) {
 	keys, err := c.key.get()
 	if err != nil {
-		return fmt.Errorf("centrifugo.api_key_file: %w", err)
+		return nil, at, &advice.Error{Err: fmt.Errorf("centrifugo.api_key_file: %w", err), Next: "name a file with a key there that the daemon's user may read"}
 	}
 	text, err := json.Marshal(in)
 	if err != nil {
-		return err
+		return nil, at, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/"+method, bytes.NewReader(text))
 	if err != nil {
-		return err
+		return nil, at, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-API-Key", keys[0])
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return err
+		return nil, at, &advice.Error{Err: err, Next: "start it, or name in centrifugo.api_url where this host reaches its API"}
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	at, _ = http.ParseTime(resp.Header.Get("Date")) // it need not say so
 	switch {
-	case resp.StatusCode == http.StatusUnauthorized:
-		return errors.New("the key of centrifugo.api_key_file is not taken: Centrifugo's api_key must be the same")
+	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
+		return nil, at, advice.New("the key of centrifugo.api_key_file is not taken", "Centrifugo's api_key must be the same: `skein gateway centrifugo-config` prints it")
 	case resp.StatusCode == http.StatusNotFound:
-		return fmt.Errorf("nothing is at %s/%s: centrifugo.api_url must be where Centrifugo has its API, which its internal_port and api_handler_prefix say", c.url, method)
+		return nil, at, advice.New(fmt.Sprintf("nothing is at %s/%s", c.url, method), "centrifugo.api_url must be where Centrifugo has its API, which its internal_port and api_handler_prefix say")
 	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("answer %s", resp.Status)
+		return nil, at, fmt.Errorf("answer %.100s", resp.Status)
 	case err != nil:
-		return fmt.Errorf("answer of Centrifugo: %w", err)
+		return nil, at, fmt.Errorf("answer of Centrifugo: %w", err)
 	}
+	return answer, at, nil
+}
+
+// read reads an answer of the API.
+func read(answer []byte, out any) error {
 	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("what answers is no Centrifugo v5: %w", err)
+		return advice.New(fmt.Sprintf("what answers is no Centrifugo v5: %v", err), "centrifugo.api_url must be where Centrifugo has its API")
 	}
 	return nil
 }
 
 // batch has commands carried out one after the other. Errors of single ones are in replies.
 func (c *client) batch(ctx context.Context, commands []command) ([]reply, error) {
+	answer, _, err := c.ask(ctx, "batch", struct {
+		Commands []command `json:"commands"`
+	}{commands})
+	if err != nil {
+		return nil, err
+	}
+	return readReplies(answer, len(commands))
+}
+
+// readReplies reads what came of n commands.
+func readReplies(answer []byte, n int) ([]reply, error) {
 	var out struct {
 		Replies []reply   `json:"replies"`
 		Error   *apiError `json:"error"`
 	}
-	in := struct {
-		Commands []command `json:"commands"`
-	}{commands}
-	if err := c.ask(ctx, "batch", in, &out); err != nil {
+	switch err := read(answer, &out); {
+	case err != nil:
 		return nil, err
-	}
-	switch {
 	case out.Error != nil:
 		return nil, out.Error
-	case len(out.Replies) != len(commands):
-		return nil, fmt.Errorf("%d of %d commands are answered", len(out.Replies), len(commands))
+	case len(out.Replies) != n:
+		return nil, fmt.Errorf("%d of %d commands are answered", len(out.Replies), n)
 	}
 	return out.Replies, nil
-}
-
-// connections is how many all of its nodes have.
-func (c *client) connections(ctx context.Context) (n int, err error) {
-	var out struct {
-		Error  *apiError `json:"error"`
-		Result struct {
-			Nodes []struct {
-				Clients int `json:"num_clients"`
-			} `json:"nodes"`
-		} `json:"result"`
-	}
-	if err := c.ask(ctx, "info", struct{}{}, &out); err != nil {
-		return 0, err
-	}
-	if out.Error != nil {
-		return 0, out.Error
-	}
-	for _, x := range out.Result.Nodes {
-		n += x.Clients
-	}
-	return n, nil
 }

@@ -27,6 +27,7 @@ type metrics struct {
 	took        prometheus.Histogram
 	asked       *prometheus.CounterVec
 	ended       prometheus.Counter
+	ahead       prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer, waiting func() int) (*metrics, error) {
@@ -41,9 +42,10 @@ func newMetrics(reg prometheus.Registerer, waiting func() int) (*metrics, error)
 			Buckets: []float64{.0003, .001, .003, .01, .03, .1, .3, 1, 3, 10},
 		}),
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "skein_centrifugo_asked_total", Help: "What Centrifugo asked this gateway on behalf of workers, by proxy and outcome; ended: the worker was put out.",
+			Name: "skein_centrifugo_asked_total", Help: "What Centrifugo asked this gateway on behalf of clients, by proxy and outcome; ended: the client was put out.",
 		}, []string{"proxy", "outcome"}),
 		ended: prometheus.NewCounter(prometheus.CounterOpts{Name: "skein_centrifugo_disconnects_total", Help: "Workers that Centrifugo was told to disconnect."}),
+		ahead: prometheus.NewGauge(prometheus.GaugeOpts{Name: "skein_centrifugo_clock_offset_seconds", Help: "How far Centrifugo's clock is ahead of this gateway's; its API says full seconds."}),
 	}
 	for _, o := range []string{delivered, refused, late, full} {
 		m.pushes.WithLabelValues(o)
@@ -52,7 +54,7 @@ func newMetrics(reg prometheus.Registerer, waiting func() int) (*metrics, error)
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.up, m.connections, m.pushes, m.took, m.asked, m.ended,
+		m.up, m.connections, m.pushes, m.took, m.asked, m.ended, m.ahead,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "skein_centrifugo_waiting", Help: "What waits at this gateway until Centrifugo takes it."}, func() float64 { return float64(waiting()) }),
 	} {
 		if err := reg.Register(c); err != nil {

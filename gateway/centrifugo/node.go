@@ -1,8 +1,8 @@
 package centrifugo
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/gateway/auth"
 	"github.com/skein-project/skein/gateway/channel"
+	"github.com/skein-project/skein/internal/advice"
 	"github.com/skein-project/skein/internal/bucket"
 	"github.com/skein-project/skein/internal/loglimit"
 	"github.com/skein-project/skein/internal/wait"
@@ -27,7 +28,7 @@ const (
 	lookEvery = 5 * time.Second // whether Centrifugo is there
 	logEvery  = 30 * time.Second
 	stopTime  = time.Second
-	// maxSeen is of how many workers it is known that they asked here of late. Of more, some
+	// maxSeen is of how many clients it is known that they asked here of late. Of more, some
 	// that are shut out are disconnected only when they ask.
 	maxSeen = 200_000
 	seenFor = 15 * time.Minute
@@ -48,7 +49,7 @@ type Node struct {
 
 	mu    sync.Mutex // for what follows
 	asked *bucket.Table
-	seen  map[cluster.NodeID]time.Duration // who asked here, and when
+	seen  map[auth.Client]time.Duration // who asked here, and when
 	swept time.Duration
 }
 
@@ -64,7 +65,7 @@ func New(o Options) (*Node, error) {
 	n := &Node{
 		o: o, log: o.Logger.With().Str("component", "centrifugo").Logger(), gate: loglimit.New(o.Now, logEvery),
 		secret: &secrets{file: o.SecretFile, most: 2, now: o.Now}, queue: newQueue(),
-		asking: make(chan struct{}, maxAsking), asked: bucket.NewTable(channel.Asking), seen: map[cluster.NodeID]time.Duration{},
+		asking: make(chan struct{}, maxAsking), asked: bucket.NewTable(channel.Asking), seen: map[auth.Client]time.Duration{},
 	}
 	key := &secrets{file: o.KeyFile, most: 1, now: o.Now}
 	n.api = newClient(o.API, key)
@@ -116,40 +117,51 @@ func (n *Node) Stop() {
 
 // Push has Centrifugo tell a worker something, if it listens.
 func (n *Node) Push(worker cluster.NodeID, p api.WorkPush) {
-	text, err := json.Marshal(p)
+	text, err := p.Append(nil)
 	if err != nil {
 		n.log.Warn().Err(err).Str("worker", string(worker)).Msg("push cannot be written")
 		return
 	}
+	n.publish(api.WorkChannel+string(worker), text)
+}
+
+// Publish has Centrifugo tell all who listen to a channel something.
+func (n *Node) Publish(name string, data []byte) { n.publish(name, data) }
+
+// Heard are the channels but those of workers to which somebody listens, if this gateway is to
+// tell them.
+func (n *Node) Heard() ([]channel.Ear, error) { return n.o.Ears.Heard() }
+
+func (n *Node) publish(to string, data []byte) {
 	now := n.o.Now()
-	x := item{command: command{Publish: &publish{Channel: api.WorkChannel + string(worker), Data: text}}, worker: worker, size: len(text), at: now, until: now + pushTime}
+	x := item{command: command{Publish: &publish{Channel: to, Data: data}}, to: to, size: len(data), at: now, until: now + pushTime}
 	if !n.queue.add(x) {
 		n.metrics.pushes.WithLabelValues(full).Inc()
 		n.complain(errors.New("the queue is full"), "workers are not told all: Centrifugo is too slow")
 	}
 }
 
-// Workers lists those that asked here of late.
-func (n *Node) Workers() []cluster.NodeID {
+// Clients lists those that asked here of late.
+func (n *Node) Clients() []auth.Client {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sweep(n.o.Now())
 	return slices.Collect(maps.Keys(n.seen))
 }
 
-// End has Centrifugo end the connections of a worker; of conn, if that is not empty, this one
+// End has Centrifugo end the connections of a client; of conn, if that is not empty, this one
 // alone.
-func (n *Node) End(worker cluster.NodeID, conn string, why api.Disconnect) {
+func (n *Node) End(client auth.Client, conn string, why api.Disconnect) {
 	n.mu.Lock()
-	delete(n.seen, worker)
+	delete(n.seen, client)
 	n.mu.Unlock()
 	now := n.o.Now()
-	x := item{command: command{Disconnect: &disconnect{User: auth.Subject(worker), Client: conn, Disconnect: endingOf(why)}}, worker: worker, at: now, until: now + endTime}
+	x := item{command: command{Disconnect: &disconnect{User: string(client), Client: conn, Disconnect: endingOf(why)}}, to: string(client), at: now, until: now + endTime}
 	if !n.queue.add(x) {
-		n.complain(errors.New("the queue is full"), "a worker is not disconnected before it asks")
+		n.complain(errors.New("the queue is full"), "a client is not disconnected before it asks")
 		return
 	}
-	n.log.Info().Str("worker", string(worker)).Str("why", why.Reason).Msg("worker disconnected")
+	n.log.Info().Str("client", string(client)).Str("why", why.Reason).Msg("client disconnected")
 }
 
 func endingOf(d api.Disconnect) ending {
@@ -159,17 +171,17 @@ func endingOf(d api.Disconnect) ending {
 // Connections is how many this process has: none.
 func (n *Node) Connections() int { return 0 }
 
-// saw remembers that a worker asked here.
-func (n *Node) saw(worker cluster.NodeID) {
+// saw remembers that a client asked here.
+func (n *Node) saw(client auth.Client) {
 	now := n.o.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if _, known := n.seen[worker]; !known && len(n.seen) >= maxSeen {
+	if _, known := n.seen[client]; !known && len(n.seen) >= maxSeen {
 		if n.sweep(now); len(n.seen) >= maxSeen {
 			return
 		}
 	}
-	n.seen[worker] = now
+	n.seen[client] = now
 }
 
 // sweep forgets who has not asked for long; at most once a minute.
@@ -178,29 +190,45 @@ func (n *Node) sweep(now time.Duration) {
 		return
 	}
 	n.swept = now
-	maps.DeleteFunc(n.seen, func(_ cluster.NodeID, at time.Duration) bool { return now-at > seenFor })
+	maps.DeleteFunc(n.seen, func(_ auth.Client, at time.Duration) bool { return now-at > seenFor })
 }
 
-// look asks Centrifugo every now and then whether it is there, until ctx ends.
+// look looks every now and then whether Centrifugo is there, and as it should be, until ctx
+// ends.
 func (n *Node) look(ctx context.Context) {
-	known, up := false, false
+	said := "nothing" // about it, the last time; not logged again
 	for {
-		count, err := n.api.connections(ctx)
+		f, err := n.api.look(ctx, n.o.Wall)
+		var warned []error
+		if err == nil {
+			warned, err = f.judge()
+		}
 		if ctx.Err() != nil {
 			return
 		}
+		text := "" // what is wrong, without what of it is another each time
+		if err != nil {
+			what, next := advice.Of(err)
+			text = cmp.Or(next, what)
+		} else if len(warned) > 0 {
+			text = "warned"
+		}
 		switch {
-		case err != nil && (up || !known):
+		case text == said:
+		case err != nil:
 			n.log.Warn().Err(err).Str("addr", n.o.API).Msg("Centrifugo does not serve: outside workers come by HTTP")
-		case err == nil && !up:
-			n.log.Info().Str("addr", n.o.API).Msg("Centrifugo serves")
+		case len(warned) > 0:
+			n.log.Warn().Err(errors.Join(warned...)).Str("addr", n.o.API).Msg("Centrifugo serves, but is not as it should be")
+		default:
+			n.log.Info().Str("addr", n.o.API).Strs("versions", f.versions).Msg("Centrifugo serves")
 		}
-		known, up = true, err == nil
+		said = text
 		n.metrics.up.Set(0)
-		if up {
+		if err == nil {
 			n.metrics.up.Set(1)
-			n.metrics.connections.Set(float64(count))
+			n.metrics.connections.Set(float64(f.clients))
 		}
+		n.metrics.ahead.Set(f.ahead.Seconds())
 		if wait.For(ctx, lookEvery) != nil {
 			return
 		}

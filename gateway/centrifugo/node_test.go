@@ -23,6 +23,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/gateway/auth"
 	"github.com/skein-project/skein/gateway/channel"
 )
@@ -53,6 +54,8 @@ type office struct {
 	calls []string
 	call  func() (any, *api.Problem)
 	at    time.Duration // the clock is ahead by
+	heard []string      // who began to listen, or went on
+	deaf  error
 }
 
 // newOffice makes one that asks the API at url, and has not begun.
@@ -70,6 +73,7 @@ func newOffice(t *testing.T, url string) *office {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = l.Close() }) // it may be closed
 	began := time.Now()
 	o := &office{t: t, addr: l.Addr().String(), url: "http://" + l.Addr().String(), shut: map[cluster.NodeID]error{}}
 	o.call = func() (any, *api.Problem) { return api.WorkSeq{Seq: 7}, nil }
@@ -80,11 +84,18 @@ func newOffice(t *testing.T, url string) *office {
 			public := signingKey.Public().(ed25519.PublicKey)
 			_ = json.NewEncoder(w).Encode(map[string]any{"keys": []any{auth.PublicJWK(auth.KID(public), public)}})
 		}),
-		Stays: func(w cluster.NodeID) error {
+		Stays: func(c auth.Client) error {
 			o.mu.Lock()
 			defer o.mu.Unlock()
+			w, _ := c.Worker()
 			return o.shut[w]
 		},
+		Listen: func(c auth.Client, name string) *channel.Error {
+			by := channel.Listener{Roles: []string{"watch"}, Owner: "user:ann"}
+			by.Worker, _ = c.Worker()
+			return channel.Listen(by, name, func(job.ID) string { return "user:ann" })
+		},
+		Ears: o,
 		Call: func(w cluster.NodeID, conn, method string, request []byte) (any, *api.Problem) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
@@ -110,6 +121,17 @@ func (o *office) Write(p []byte) (int, error) {
 	defer o.mu.Unlock()
 	return o.log.Write(p)
 }
+
+// Hear notes who listens.
+func (o *office) Hear(name string, anew bool) (bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.heard = append(o.heard, fmt.Sprint(name, " ", anew))
+	return len(o.heard) < 5, o.deaf
+}
+
+// Heard has no use for it.
+func (o *office) Heard() ([]channel.Ear, error) { return nil, nil }
 
 // logged is what was.
 func (o *office) logged() string {
@@ -204,6 +226,9 @@ func newServer(t *testing.T) *server {
 		switch r.URL.Path {
 		case "/api/info":
 			fmt.Fprint(w, `{"result":{"nodes":[{"num_clients":3},{"num_clients":4}]}}`)
+			return
+		case "/api/history":
+			fmt.Fprint(w, `{"result":{}}`)
 			return
 		case "/api/batch":
 		default:
@@ -343,7 +368,7 @@ func TestPushRefused(t *testing.T) {
 func TestLeft(t *testing.T) {
 	o := newOffice(t, "http://127.0.0.1:1/api")
 	of := func(w cluster.NodeID, seq string) item {
-		return item{command: command{Publish: &publish{Channel: seq}}, worker: w}
+		return item{command: command{Publish: &publish{Channel: seq}}, to: string(w)}
 	}
 	batch := []item{of(mine, "1"), of(others, "1"), of(mine, "2"), of(others, "2"), of(mine, "3"), of(others, "3")}
 	busy, never := reply{&apiError{Code: codeInternal}}, reply{&apiError{Code: 107}}
@@ -385,17 +410,17 @@ func TestEnd(t *testing.T) {
 	s := newServer(t)
 	o := newOffice(t, s.URL+"/api")
 	o.begin()
-	o.ask("rpc", newSecret, `{"user":"`+auth.Subject(mine)+`","method":"beat","data":{}}`)
-	if got := o.Workers(); !slices.Equal(got, []cluster.NodeID{mine}) {
+	o.ask("rpc", newSecret, `{"user":"`+string(auth.OfWorker(mine))+`","method":"beat","data":{}}`)
+	if got := o.Clients(); !slices.Equal(got, []auth.Client{auth.OfWorker(mine)}) {
 		t.Errorf("who asked: %v", got)
 	}
-	o.End(mine, "", api.Disconnect{Code: api.DisconnectRevoked, Reason: strings.Repeat("revoked ", 40)})
+	o.End(auth.OfWorker(mine), "", api.Disconnect{Code: api.DisconnectRevoked, Reason: strings.Repeat("revoked ", 40)})
 	told := s.has(t, 1)
 	want := `disconnect {"user":"w:` + string(mine) + `","disconnect":{"code":4501,"reason":"` + strings.Repeat("revoked ", 40)[:api.MaxDisconnectReason] + `"}}`
 	if told[0] != want {
 		t.Errorf("%s\nwant %s", told[0], want)
 	}
-	if got := o.Workers(); len(got) != 0 {
+	if got := o.Clients(); len(got) != 0 {
 		t.Errorf("who was put out is there still: %v", got)
 	}
 }
@@ -411,11 +436,12 @@ func TestProxies(t *testing.T) {
 			t.Errorf("%s %s: %d %s, want %s %s", name, body, status, got, part, want)
 		}
 	}
-	me := `"user":"` + auth.Subject(mine) + `"`
+	me := `"user":"` + string(auth.OfWorker(mine)) + `"`
 	is("connect", `{"client":"x"}`, "disconnect", `{"code":3500,"reason":"invalid token"}`)
 	is("subscribe", `{`+me+`,"channel":"node:`+string(mine)+`"}`, "result", `{}`)
 	is("subscribe", `{`+me+`,"channel":"node:`+string(others)+`"}`, "error", `{"code":103,"message":"permission denied"}`)
-	is("subscribe", `{`+me+`,"channel":"cluster"}`, "error", `{"code":102,"message":"unknown channel"}`)
+	is("subscribe", `{`+me+`,"channel":"cluster"}`, "error", `{"code":103,"message":"permission denied"}`)
+	is("subscribe", `{`+me+`,"channel":"clusters"}`, "error", `{"code":102,"message":"unknown channel"}`)
 	is("subscribe", `{"user":"u:ann","channel":"node:`+string(mine)+`"}`, "disconnect", `{"code":3500,"reason":"invalid token"}`)
 	is("rpc", `{`+me+`,"client":"c","method":"beat","data":{"session":"1"},"something":"new"}`, "result", `{"data":{"seq":"7"}}`)
 	if want := fmt.Sprintf("%s \"\" beat {\"session\":\"1\"}", mine); !slices.Equal(o.called(), []string{want}) {
@@ -446,12 +472,44 @@ func TestProxies(t *testing.T) {
 	}
 }
 
+// TestProxiesOfListeners: who listens by an access token does so for a while at a time, and
+// asks nothing.
+func TestProxiesOfListeners(t *testing.T) {
+	o := newOffice(t, "http://127.0.0.1:1/api")
+	o.begin()
+	is := func(name, channel, part, want string) {
+		t.Helper()
+		status, got := o.ask(name, newSecret, `{"user":"u:abcdefghijklmnop","channel":"`+channel+`","method":"beat","data":{}}`)
+		if text := string(got[part]); status != 200 || len(got) != 1 || text != want && (want != "" || !strings.HasPrefix(text, `{"expire_at":`)) {
+			t.Errorf("%s %s: %d %s, want %s %s", name, channel, status, got, part, want)
+		}
+	}
+	is("subscribe", "cluster", "result", "")
+	is("sub_refresh", "cluster", "result", "")
+	is("subscribe", "user:#u:ann", "result", "")
+	is("subscribe", "user:#u:bob", "error", `{"code":103,"message":"permission denied"}`)
+	is("sub_refresh", "user:#u:bob", "result", `{"expired":true}`)
+	is("rpc", "", "error", `{"code":1403,"message":"only a worker asks for this"}`)
+	o.mu.Lock()
+	if want := []string{"cluster true", "cluster false", "user:#u:ann true"}; !slices.Equal(o.heard, want) {
+		t.Errorf("%q, want %q", o.heard, want)
+	}
+	o.heard, o.deaf = nil, errors.New("nobody knows")
+	o.mu.Unlock()
+	is("subscribe", "cluster", "error", `{"code":1503,"message":"nobody knows","temporary":true}`)
+	is("sub_refresh", "cluster", "result", "") // who listens does so on
+	o.mu.Lock()
+	o.heard, o.deaf = make([]string, 10), nil
+	o.mu.Unlock()
+	is("subscribe", "cluster", "error", `{"code":1429,"message":"too many channels are listened to","temporary":true}`)
+}
+
 // TestProxySecret: who does not show one of the secrets learns nothing, and what is too long
 // or no question is not looked at.
 func TestProxySecret(t *testing.T) {
 	o := newOffice(t, "http://127.0.0.1:1/api")
 	o.begin()
-	me := `{"user":"` + auth.Subject(mine) + `","method":"beat","data":{}}`
+	me := `{"user":"` + string(auth.OfWorker(mine)) + `","method":"beat","data":{}}`
 	for secret, want := range map[string]int{newSecret: 200, oldSecret: 200, "": 401, newSecret + "x": 401, newSecret[1:]: 401, newSecret + "\n" + oldSecret: 401} {
 		if strings.Contains(secret, "\n") {
 			continue // no header has a line's end
@@ -495,7 +553,7 @@ func TestAskedTooOften(t *testing.T) {
 	o := newOffice(t, "http://127.0.0.1:1/api")
 	now := time.Hour
 	o.o.Now = func() time.Duration { return now }
-	q := asked{User: auth.Subject(mine), Method: "beat", Data: []byte("{}")}
+	q := asked{User: auth.OfWorker(mine), Method: "beat", Data: []byte("{}")}
 	for i := range int(channel.Asking.Burst) {
 		if s := o.rpc(q); s.Disconnect != nil {
 			t.Fatalf("after %d: %+v", i, s.Disconnect)

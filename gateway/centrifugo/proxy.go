@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/gateway/auth"
 	"github.com/skein-project/skein/gateway/channel"
 )
@@ -43,8 +42,8 @@ const codeInvalidToken = 3500
 
 // asked is what Centrifugo asks, as far as it matters.
 type asked struct {
-	User    string          `json:"user"`    // all but connect
-	Channel string          `json:"channel"` // subscribe
+	User    auth.Client     `json:"user"`    // all but connect
+	Channel string          `json:"channel"` // subscribe, sub_refresh
 	Method  string          `json:"method"`  // rpc
 	Data    json.RawMessage `json:"data"`    // rpc
 }
@@ -74,7 +73,7 @@ func end(d api.Disconnect) said {
 
 func (n *Node) serverOf() *http.Server {
 	m := http.NewServeMux()
-	for name, answer := range map[string]func(asked) said{"connect": n.connect, "refresh": n.refresh, "subscribe": n.subscribe, "rpc": n.rpc} {
+	for name, answer := range map[string]func(asked) said{"connect": n.connect, "refresh": n.refresh, "subscribe": n.subscribe, "sub_refresh": n.subRefresh, "rpc": n.rpc} {
 		m.HandleFunc("POST /proxy/"+name, func(w http.ResponseWriter, r *http.Request) { n.proxy(w, r, name, answer) })
 	}
 	m.Handle("GET "+keysPath, n.o.Keys)
@@ -141,26 +140,28 @@ func (n *Node) connect(asked) said {
 	return said{Disconnect: &ending{Code: codeInvalidToken, Reason: "invalid token"}}
 }
 
-// who is the worker of a question; false: it may not be connected, and is said so.
-func (n *Node) who(q asked) (worker cluster.NodeID, answer said, ok bool) {
-	worker, ok = auth.WorkerOf(q.User)
-	if !ok {
-		return "", n.connect(q), false
+// who says whether the client of a question may be connected; false: it may not, and is said
+// so.
+func (n *Node) who(q asked) (answer said, ok bool) {
+	_, works := q.User.Worker()
+	_, listens := q.User.Access()
+	if !works && !listens {
+		return n.connect(q), false
 	}
-	err := n.o.Stays(worker)
+	err := n.o.Stays(q.User)
 	if err == nil {
-		n.saw(worker)
-		return worker, said{}, true
+		n.saw(q.User)
+		return said{}, true
 	}
 	if d, shut := errors.AsType[*api.Disconnect](err); shut {
-		return "", end(*d), false
+		return end(*d), false
 	}
 	p, known := errors.AsType[*api.Problem](err)
 	if !known {
-		n.log.Warn().Err(err).Str("worker", string(worker)).Msg("whether a worker may be connected cannot be said")
+		n.log.Warn().Err(err).Str("client", string(q.User)).Msg("whether a client may be connected cannot be said")
 		p = internal()
 	}
-	return "", said{Error: channel.ErrorOf(p)}, false
+	return said{Error: channel.ErrorOf(p)}, false
 }
 
 // internal is all that anybody learns of what is wrong here.
@@ -168,35 +169,63 @@ func internal() *api.Problem {
 	return api.Errorf(api.CodeInternal, "it failed: the host's log says why")
 }
 
+// expired is all that Centrifugo looks at of what may not go on.
+func expired() said { return said{Result: map[string]bool{"expired": true}} }
+
 // refresh is asked when a connection gets as old as a token.
 func (n *Node) refresh(q asked) said {
-	if _, _, ok := n.who(q); !ok {
-		return said{Result: map[string]bool{"expired": true}} // Centrifugo looks at nothing else here
+	if _, ok := n.who(q); !ok {
+		return expired()
 	}
 	return said{Result: map[string]int64{"expire_at": n.o.Wall().Add(n.o.Life).Unix()}}
 }
 
 func (n *Node) subscribe(q asked) said {
-	worker, answer, ok := n.who(q)
-	if !ok {
+	if answer, ok := n.who(q); !ok {
 		return answer
 	}
-	if err := channel.Listen(worker, q.Channel); err != nil {
+	if err := n.o.Listen(q.User, q.Channel); err != nil {
 		return said{Error: err}
 	}
-	return said{Result: struct{}{}}
+	return n.hear(q.Channel, true)
+}
+
+// subRefresh is asked every channel.Life of who listens.
+func (n *Node) subRefresh(q asked) said {
+	if _, ok := n.who(q); !ok || n.o.Listen(q.User, q.Channel) != nil {
+		return expired()
+	}
+	return n.hear(q.Channel, false)
+}
+
+// hear has who may listen do so.
+func (n *Node) hear(name string, anew bool) said {
+	if kind, _ := channel.Of(name); kind == channel.Work {
+		return said{Result: struct{}{}}
+	}
+	room, err := n.o.Ears.Hear(name, anew)
+	switch {
+	case err != nil && anew:
+		return said{Error: channel.ErrorOf(api.Errorf(api.CodeNotReady, "%v", err))}
+	case err == nil && !room:
+		return said{Error: channel.Full()}
+	}
+	return said{Result: map[string]int64{"expire_at": n.o.Wall().Add(channel.Life).Unix()}}
 }
 
 func (n *Node) rpc(q asked) said {
-	worker, answer, ok := n.who(q)
-	if !ok {
+	if answer, ok := n.who(q); !ok {
 		return answer
 	}
+	worker, works := q.User.Worker()
 	n.mu.Lock()
-	late := n.asked.Take(0, string(worker), n.o.Now()) > 0
+	late := n.asked.Take(0, string(q.User), n.o.Now()) > 0
 	n.mu.Unlock()
 	if late {
-		return end(api.Disconnect{Code: api.DisconnectLimit, Reason: "the worker asks too often"})
+		return end(api.Disconnect{Code: api.DisconnectLimit, Reason: "the client asks too often"})
+	}
+	if !works {
+		return said{Error: channel.NoCall()}
 	}
 	out, prob := n.o.Call(worker, "", q.Method, q.Data)
 	if prob != nil {

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/internal/wait"
 )
 
@@ -27,10 +26,10 @@ const (
 // item is a command that waits.
 type item struct {
 	command
-	worker cluster.NodeID
-	size   int
-	at     time.Duration
-	until  time.Duration
+	to    string // the channel, or who is disconnected: what is for one of them stays in order
+	size  int
+	at    time.Duration
+	until time.Duration
 }
 
 // queue is what waits for Centrifugo. Its methods may be called from any goroutine. What finds
@@ -55,7 +54,7 @@ func newQueue() *queue {
 func (q *queue) add(x item) bool {
 	to := q.ends
 	if x.Publish != nil {
-		to = q.pushes[maphash.String(q.seed, string(x.worker))%shards]
+		to = q.pushes[maphash.String(q.seed, x.to)%shards]
 	}
 	q.waiting.Add(1)
 	if q.bytes.Add(int64(x.size)) > maxBytes {
@@ -136,19 +135,19 @@ func (n *Node) deliver(ctx context.Context, batch []item) {
 	}
 }
 
-// left is what of a batch is to be tried again: what failed for now, unless the same worker
-// was told something later already, which it then knows to be too much.
+// left is what of a batch is to be tried again: what failed for now, unless the same
+// listeners were told something later already, which they then know to be too much.
 func (n *Node) left(batch []item, replies []reply) []item {
-	last := map[cluster.NodeID]int{}
+	last := map[string]int{}
 	for i, r := range replies {
 		if r.Error == nil {
-			last[batch[i].worker] = i
+			last[batch[i].to] = i
 		}
 	}
 	again := batch[:0]
 	for i, r := range replies {
 		x := batch[i]
-		outrun, some := last[x.worker]
+		outrun, some := last[x.to]
 		switch {
 		case r.Error == nil:
 			n.told(x, delivered)

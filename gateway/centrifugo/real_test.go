@@ -24,6 +24,7 @@ type real struct {
 	*office
 	*servertest.Centrifugo
 	ws     string
+	file   string // with its configuration
 	signer auth.Signer
 }
 
@@ -49,6 +50,7 @@ func startReal(t *testing.T) *real {
 	ws, inner := "ws://"+ports[0]+"/connection/websocket", "http://"+ports[1]+"/api"
 	r.office = newOffice(t, inner)
 	r.ws = ws
+	r.file = filepath.Join(base, "centrifugo.json")
 	text, err := File(Settings{
 		Cluster: "c1", Gateway: "https://gw.example.org", Proxy: r.office.url, API: inner, Clients: ws, Key: strings.ReplaceAll(apiKey, " ", "-"), Secret: oldSecret,
 		Redis: Redis{Addresses: []string{"unix://" + redis.Socket}, Prefix: "sk"},
@@ -56,11 +58,10 @@ func startReal(t *testing.T) *real {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(base, "centrifugo.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
+	if err := os.WriteFile(r.file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r.Centrifugo, err = servertest.StartCentrifugo(t.Context(), base, file); err != nil {
+	if r.Centrifugo, err = servertest.StartCentrifugo(t.Context(), base, r.file); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Centrifugo.Stop() })
@@ -190,7 +191,7 @@ func TestReal(t *testing.T) {
 	// Shut out: at once, and by the token not again.
 	r.shutOut(mine, &api.Disconnect{Code: api.DisconnectRevoked, Reason: "revoked"})
 	began := time.Now()
-	r.End(mine, "", api.Disconnect{Code: api.DisconnectRevoked, Reason: "revoked"})
+	r.End(auth.OfWorker(mine), "", api.Disconnect{Code: api.DisconnectRevoked, Reason: "revoked"})
 	g.ends(t, "shut out", 4501)
 	t.Logf("disconnected after %v", time.Since(began))
 	if took := time.Since(began); took > time.Second {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/gateway/auth"
 	"github.com/skein-project/skein/gateway/channel"
 	"github.com/skein-project/skein/internal/bucket"
 	"github.com/skein-project/skein/internal/wait"
@@ -30,6 +31,7 @@ const (
 	pongTimeout  = 10 * time.Second
 	stopTime     = 2 * time.Second
 	stopLook     = 10 * time.Millisecond
+	keptMeta     = time.Hour // where in a channel its listeners were
 )
 
 // ErrExpired is of a token that has ended: a client that hears so comes again with another.
@@ -38,8 +40,8 @@ var ErrExpired = errors.New("the token has ended")
 // stopping, tooMany and tooOften are what this package decides itself.
 var (
 	stopping = centrifuge.Disconnect{Code: uint32(api.DisconnectStopping), Reason: "the gateway stops"}
-	tooMany  = centrifuge.Disconnect{Code: uint32(api.DisconnectLimit), Reason: "the worker has too many connections"}
-	tooOften = centrifuge.Disconnect{Code: uint32(api.DisconnectLimit), Reason: "the worker asks too often"}
+	tooMany  = centrifuge.Disconnect{Code: uint32(api.DisconnectLimit), Reason: "the client has too many connections"}
+	tooOften = centrifuge.Disconnect{Code: uint32(api.DisconnectLimit), Reason: "the client asks too often"}
 )
 
 // Options configures a Node. All must be set but what says otherwise.
@@ -47,9 +49,11 @@ type Options struct {
 	// Who is whose a token is, and until when; hello is what the client says of itself, which
 	// may be nothing. Errors are ErrExpired, *api.Disconnect, *api.Problem, or say that it is
 	// no token.
-	Who func(token string, hello []byte) (cluster.NodeID, time.Time, error)
-	// Stays is why a worker may not be connected; nil: it may. Errors are those of Who.
-	Stays func(worker cluster.NodeID) error
+	Who func(token string, hello []byte) (auth.Client, time.Time, error)
+	// Stays is why a client may not be connected; nil: it may. Errors are those of Who.
+	Stays func(client auth.Client) error
+	// Listen is why a client may not listen to a channel; nil: it may.
+	Listen func(client auth.Client, name string) *channel.Error
 	// Call answers what a worker asks over the connection conn. Its calls come one after
 	// the other.
 	Call func(worker cluster.NodeID, conn, method string, request []byte) (any, *api.Problem)
@@ -73,11 +77,12 @@ type Node struct {
 
 	mu    sync.Mutex // for what follows
 	asked *bucket.Table
+	heard map[string]uint64 // channels but those of workers to which somebody listened at the last look, and how often it was asked for
 }
 
 // New returns a Node without connections.
 func New(o Options) (*Node, error) {
-	n := &Node{o: o, log: o.Logger.With().Str("component", "push").Logger(), asked: bucket.NewTable(channel.Asking)}
+	n := &Node{o: o, log: o.Logger.With().Str("component", "push").Logger(), asked: bucket.NewTable(channel.Asking), heard: map[string]uint64{}}
 	var err error
 	if n.node, err = centrifuge.New(centrifuge.Config{
 		LogLevel: centrifuge.LogLevelError, LogHandler: n.complain,
@@ -126,7 +131,7 @@ func (n *Node) Stop() {
 
 // Push tells a worker something, if it listens.
 func (n *Node) Push(worker cluster.NodeID, p api.WorkPush) {
-	text, err := json.Marshal(p)
+	text, err := p.Append(nil)
 	if err == nil {
 		_, err = n.node.Publish(api.WorkChannel+string(worker), text)
 	}
@@ -135,22 +140,59 @@ func (n *Node) Push(worker cluster.NodeID, p api.WorkPush) {
 	}
 }
 
+// Publish tells all who listen to a channel something.
+func (n *Node) Publish(name string, data []byte) {
+	kind, _ := channel.Of(name)
+	if _, err := n.node.Publish(name, data, centrifuge.WithHistory(kind.Kept.Messages, kind.Kept.For, keptMeta)); err != nil { // there will be another
+		n.log.Warn().Err(err).Msg("listeners are not told")
+	}
+}
+
+// Heard are the channels but those of workers to which somebody listens.
+func (n *Node) Heard() (out []channel.Ear, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for name, asked := range n.heard {
+		if n.node.Hub().NumSubscribers(name) == 0 {
+			delete(n.heard, name)
+			continue
+		}
+		out = append(out, channel.Ear{Name: name, Asked: asked})
+	}
+	return out, nil
+}
+
+// hears notes that a client listens to a channel, after it does.
+func (n *Node) hears(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.heard[name]++
+}
+
+// room reports whether one may be listened to besides those that are.
+func (n *Node) room(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, known := n.heard[name]
+	return known || len(n.heard) < channel.MaxHeard
+}
+
 // Connections is how many there are.
 func (n *Node) Connections() int { return n.node.Hub().NumClients() }
 
-// Workers lists those that are connected.
-func (n *Node) Workers() []cluster.NodeID {
-	of := map[cluster.NodeID]bool{}
+// Clients lists those that are connected.
+func (n *Node) Clients() []auth.Client {
+	of := map[auth.Client]bool{}
 	for _, c := range n.node.Hub().Connections() {
-		of[cluster.NodeID(c.UserID())] = true
+		of[auth.Client(c.UserID())] = true
 	}
 	return slices.Collect(maps.Keys(of))
 }
 
-// End ends the connections of a worker; of conn, if that is not empty, this one alone.
-func (n *Node) End(worker cluster.NodeID, conn string, why api.Disconnect) {
-	n.log.Info().Str("worker", string(worker)).Str("why", why.Reason).Msg("worker disconnected")
-	for id, c := range n.node.Hub().UserConnections(string(worker)) {
+// End ends the connections of a client; of conn, if that is not empty, this one alone.
+func (n *Node) End(client auth.Client, conn string, why api.Disconnect) {
+	n.log.Info().Str("client", string(client)).Str("why", why.Reason).Msg("client disconnected")
+	for id, c := range n.node.Hub().UserConnections(string(client)) {
 		if conn == "" || id == conn {
 			c.Disconnect(endOf(why))
 		}
@@ -176,24 +218,24 @@ func (n *Node) reading(c *centrifuge.Client, _ centrifuge.CommandReadEvent) erro
 }
 
 func (n *Node) connecting(_ context.Context, e centrifuge.ConnectEvent) (centrifuge.ConnectReply, error) {
-	worker, until, err := n.o.Who(e.Token, e.Data)
+	client, until, err := n.o.Who(e.Token, e.Data)
 	if err == nil {
-		err = n.o.Stays(worker)
+		err = n.o.Stays(client)
 	}
-	if err == nil && n.connections(worker) >= channel.MaxConnections {
+	if err == nil && n.connections(client) >= channel.MaxConnections {
 		// Clients hear an error at once, and the code of a disconnect that says to come again
 		// not before they are connected.
 		err = api.Errorf(api.CodeOverloaded, "%s: at most %d", tooMany.Reason, channel.MaxConnections)
 	}
 	if err != nil {
-		n.log.Debug().Err(err).Msg("worker not connected")
+		n.log.Debug().Err(err).Msg("client not connected")
 		if d, ok := errors.AsType[*api.Disconnect](err); ok {
 			n.o.Ended(d.Code)
 		}
 		return centrifuge.ConnectReply{}, refusal(err)
 	}
 	return centrifuge.ConnectReply{
-		Credentials:       &centrifuge.Credentials{UserID: string(worker), ExpireAt: until.Unix()},
+		Credentials:       &centrifuge.Credentials{UserID: string(client), ExpireAt: until.Unix()},
 		ClientSideRefresh: true,
 	}, nil
 }
@@ -212,14 +254,19 @@ func refusal(err error) error {
 	return centrifuge.DisconnectInvalidToken
 }
 
-// connections is how many a worker has.
-func (n *Node) connections(worker cluster.NodeID) int {
-	return len(n.node.Hub().UserConnections(string(worker)))
+// connections is how many a client has.
+func (n *Node) connections(client auth.Client) int {
+	return len(n.node.Hub().UserConnections(string(client)))
 }
 
 func (n *Node) connected(c *centrifuge.Client) {
-	worker := cluster.NodeID(c.UserID())
+	client := auth.Client(c.UserID())
+	worker, works := client.Worker()
 	c.OnRPC(func(e centrifuge.RPCEvent, answer centrifuge.RPCCallback) {
+		if !works {
+			answer(centrifuge.RPCReply{}, said(channel.NoCall()))
+			return
+		}
 		out, prob := n.o.Call(worker, c.ID(), e.Method, e.Data)
 		if prob != nil {
 			answer(centrifuge.RPCReply{}, errorOf(prob))
@@ -228,24 +275,18 @@ func (n *Node) connected(c *centrifuge.Client) {
 		text, err := json.Marshal(out)
 		answer(centrifuge.RPCReply{Data: text}, err)
 	})
-	c.OnSubscribe(func(e centrifuge.SubscribeEvent, answer centrifuge.SubscribeCallback) {
-		if err := channel.Listen(worker, e.Channel); err != nil {
-			answer(centrifuge.SubscribeReply{}, said(err))
-			return
-		}
-		answer(centrifuge.SubscribeReply{}, nil)
-	})
+	n.listening(c, client)
 	c.OnRefresh(func(e centrifuge.RefreshEvent, answer centrifuge.RefreshCallback) {
 		again, until, err := n.o.Who(e.Token, nil)
-		if err == nil && again != worker {
-			err = errors.New("of another worker")
+		if err == nil && again != client {
+			err = errors.New("of another client")
 		}
 		if err != nil {
-			n.log.Debug().Err(err).Str("worker", string(worker)).Msg("token of a worker refused")
+			n.log.Debug().Err(err).Str("client", string(client)).Msg("token of a client refused")
 			answer(centrifuge.RefreshReply{Expired: true}, nil)
 			return
 		}
-		if err := n.o.Stays(worker); err != nil {
+		if err := n.o.Stays(client); err != nil {
 			answer(centrifuge.RefreshReply{}, refusal(err))
 			return
 		}
@@ -259,11 +300,39 @@ func (n *Node) connected(c *centrifuge.Client) {
 	})
 	// Only from here on it counts, and End finds it: what may have changed while it connected
 	// is asked again.
-	if why, shut := errors.AsType[*api.Disconnect](n.o.Stays(worker)); shut {
+	if why, shut := errors.AsType[*api.Disconnect](n.o.Stays(client)); shut {
 		c.Disconnect(endOf(*why))
-	} else if n.connections(worker) > channel.MaxConnections {
+	} else if n.connections(client) > channel.MaxConnections {
 		c.Disconnect(tooMany)
 	}
+}
+
+// listening answers a client that wants to listen, and every channel.Life whether it still may.
+func (n *Node) listening(c *centrifuge.Client, client auth.Client) {
+	c.OnSubscribe(func(e centrifuge.SubscribeEvent, answer centrifuge.SubscribeCallback) {
+		if err := n.o.Listen(client, e.Channel); err != nil {
+			answer(centrifuge.SubscribeReply{}, said(err))
+			return
+		}
+		kind, _ := channel.Of(e.Channel)
+		if kind == channel.Work {
+			answer(centrifuge.SubscribeReply{}, nil)
+			return
+		}
+		if !n.room(e.Channel) {
+			answer(centrifuge.SubscribeReply{}, said(channel.Full()))
+			return
+		}
+		answer(centrifuge.SubscribeReply{Options: centrifuge.SubscribeOptions{
+			ExpireAt: time.Now().Add(channel.Life).Unix(), EnableRecovery: kind.Kept.Recover, HistoryMetaTTL: keptMeta,
+		}}, nil)
+		n.hears(e.Channel)
+	})
+	c.OnSubRefresh(func(e centrifuge.SubRefreshEvent, answer centrifuge.SubRefreshCallback) {
+		answer(centrifuge.SubRefreshReply{
+			Expired: n.o.Listen(client, e.Channel) != nil, ExpireAt: time.Now().Add(channel.Life).Unix(),
+		}, nil)
+	})
 }
 
 // endOf is how the protocol says why a connection ends.

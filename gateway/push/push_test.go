@@ -13,9 +13,11 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/gateway/auth"
+	"github.com/skein-project/skein/gateway/channel"
 )
 
-const pc = cluster.NodeID("w-qqkoceve6obhnoikv6ifszqs57")
+const pc = auth.Client("w:w-qqkoceve6obhnoikv6ifszqs57")
 
 // office has a Node, which lets in whom it is told to.
 type office struct {
@@ -32,13 +34,14 @@ func open(t *testing.T, life time.Duration) *office {
 	o := &office{life: life}
 	var err error
 	if o.Node, err = New(Options{
-		Who: func(string, []byte) (cluster.NodeID, time.Time, error) { return pc, time.Now().Add(o.life), nil },
-		Stays: func(cluster.NodeID) error {
+		Who: func(string, []byte) (auth.Client, time.Time, error) { return pc, time.Now().Add(o.life), nil },
+		Stays: func(auth.Client) error {
 			if why := o.shut.Load(); why != nil && o.after.Add(-1) < 0 {
 				return why
 			}
 			return nil
 		},
+		Listen: func(auth.Client, string) *channel.Error { return nil },
 		Call:   func(cluster.NodeID, string, string, []byte) (any, *api.Problem) { return struct{}{}, nil },
 		Gone:   func(string) {},
 		Ended:  func(api.DisconnectCode) {},
@@ -112,10 +115,10 @@ func TestEnd(t *testing.T) {
 	one, two := o.dial(t), o.dial(t)
 	hear(t, one, 0)
 	hear(t, two, 0)
-	if w := o.Workers(); len(w) != 1 || w[0] != pc {
+	if w := o.Clients(); len(w) != 1 || w[0] != pc {
 		t.Fatalf("connected: %v", w)
 	}
-	o.End("w-other", "", api.Disconnect{Code: api.DisconnectReplaced, Reason: "another's"})
+	o.End("w:w-other", "", api.Disconnect{Code: api.DisconnectReplaced, Reason: "another's"})
 	o.End(pc, "", api.Disconnect{Code: api.DisconnectRevoked, Reason: "revoked"})
 	hear(t, one, api.DisconnectRevoked)
 	hear(t, two, api.DisconnectRevoked)

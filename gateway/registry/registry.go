@@ -8,6 +8,7 @@ import (
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	fold "github.com/skein-project/skein/eventlog/state/registry"
 )
@@ -58,7 +59,8 @@ func (r *Registry) Worker(id cluster.NodeID) (w Worker, enrolled bool) {
 // WorkerOf is Worker for the worker that has this Ed25519 key.
 func (r *Registry) WorkerOf(key []byte) (Worker, bool) { return r.Worker(cluster.OutsideID(key)) }
 
-// Moment is the same while nobody is enrolled or revoked, and no user changes.
+// Moment is the same while nobody is enrolled or revoked, no access token is made or revoked,
+// and no user changes.
 type Moment struct {
 	workers *fold.Moment
 	users   *state.Users
@@ -125,6 +127,20 @@ func (r *Registry) access(id string, has func(cluster.Hash) bool, now time.Time)
 		a, ok = Access{ID: known.ID, Owner: known.Owner, Roles: known.Roles, Expires: time.Unix(known.Expires, 0)}, true
 	})
 	return a, ok
+}
+
+// Holder returns what the access token of this id is good for at the time now; not good is one
+// that is revoked or over, or whose owner is disabled, and unknown one that nobody made.
+func (r *Registry) Holder(id string, now time.Time) (a Access, good, known bool) {
+	a, good = r.access(id, func(cluster.Hash) bool { return true }, now)
+	r.log.View(func(s *state.State) { _, known = s.Outside().Token(id) })
+	return a, good, known
+}
+
+// JobOwner is whose a job is, as "user:ann"; empty: there is none.
+func (r *Registry) JobOwner(id job.ID) (owner string) {
+	r.log.View(func(s *state.State) { j, _ := s.Job(id); owner = j.Owner })
+	return owner
 }
 
 // Lent implements door.Tokens: what a token, the whole text, lends of a user's rights on

@@ -8,7 +8,7 @@ const MaxLines = 800
 
 // vocabulary lists the shared nouns, which everybody may import; each of them
 // may import those before it.
-var vocabulary = []string{"cluster", "cluster/job", "cluster/flow", "cluster/event"}
+var vocabulary = []string{"cluster", "cluster/jsonbytes", "cluster/job", "cluster/flow", "cluster/event"}
 
 // pure lists the packages that decide: values in, values out. Any adapter may
 // import them; they import only the vocabulary and what pureDeps says.
@@ -33,17 +33,31 @@ var pure = []string{
 	"eventlog/state/flows",
 	"eventlog/state/history",
 	"eventlog/state/jobs",
+	"eventlog/state/loads",
 	"eventlog/state/registry",
+	"eventlog/state/schedules",
+	"load",
+	"load/bundle",
+	"load/convert",
+	"load/gang",
+	"load/guard",
+	"load/pace",
+	"load/report",
+	"load/rule",
+	"load/stat",
 	"mesh/reach",
 	"mesh/topo",
 	"onion/policy",
+	"overload",
 	"present",
 	"present/series",
 	"present/trace",
 	"publisher/descriptor",
 	"realtime/delta",
 	"realtime/links",
+	"scheduler/after",
 	"scheduler/flow",
+	"scheduler/left",
 	"scheduler/lives",
 	"scheduler/plan",
 	"scheduler/plan/eligible",
@@ -55,6 +69,7 @@ var pure = []string{
 	"scheduler/plan/step",
 	"scheduler/plan/trust",
 	"scheduler/plan/vital",
+	"scheduler/schedule",
 	"scheduler/seats",
 	"scheduler/stream",
 	"scheduler/waits",
@@ -63,29 +78,40 @@ var pure = []string{
 // pureDeps lists what pure packages import beyond the vocabulary: other pure
 // packages, and for those that show what the API says its types.
 var pureDeps = map[string][]string{
-	"coord/endpoint":          {"coord/wire"},
-	"coord/swim":              {"coord/wire"},
-	"eventlog/state":          {"eventlog/state/canon", "eventlog/state/flows", "eventlog/state/jobs", "eventlog/state/registry"},
-	"eventlog/state/flows":    {"eventlog/state/canon"},
-	"eventlog/state/jobs":     {"eventlog/state/canon"},
-	"eventlog/state/registry": {"eventlog/state/canon"},
-	"gateway/auth":            {"access"},
-	"gateway/channel":         {"api", "internal/bucket"},
-	"gateway/desk":            {"scheduler/stream"},
-	"gateway/guard":           {"access", "internal/bucket"},
-	"mesh/reach":              {"mesh/topo", "internal/bucket"},
-	"scheduler/flow":          {"eventlog/state/flows"},
-	"scheduler/lives":         {"scheduler/stream"},
-	"scheduler/plan":          {"scheduler/plan/eligible", "scheduler/plan/ends", "scheduler/plan/fair", "scheduler/plan/order", "scheduler/plan/pace", "scheduler/plan/results", "scheduler/plan/step", "scheduler/plan/trust", "scheduler/plan/vital", "internal/bucket"},
-	"scheduler/plan/eligible": {"scheduler/plan/order"},
-	"scheduler/plan/trust":    {"scheduler/plan/results"},
-	"scheduler/plan/fair":     {"scheduler/plan/order", "internal/bucket"},
-	"scheduler/seats":         {"scheduler/plan/step", "scheduler/plan/trust", "scheduler/stream"},
-	"scheduler/waits":         {"scheduler/plan", "scheduler/plan/eligible"},
-	"onion/policy":            {"lease", "publisher/descriptor"},
-	"present":                 {"api"},
-	"present/series":          {"api"},
-	"present/trace":           {"api"},
+	"coord/endpoint":           {"coord/wire"},
+	"coord/swim":               {"coord/wire"},
+	"eventlog/state":           {"eventlog/state/canon", "eventlog/state/flows", "eventlog/state/jobs", "eventlog/state/loads", "eventlog/state/registry", "eventlog/state/schedules"},
+	"eventlog/state/flows":     {"eventlog/state/canon"},
+	"eventlog/state/jobs":      {"eventlog/state/canon"},
+	"eventlog/state/loads":     {"eventlog/state/canon"},
+	"eventlog/state/registry":  {"eventlog/state/canon"},
+	"eventlog/state/schedules": {"eventlog/state/canon"},
+	"gateway/auth":             {"access"},
+	"gateway/channel":          {"api", "internal/bucket"},
+	"gateway/desk":             {"scheduler/stream"},
+	"gateway/guard":            {"access", "internal/bucket"},
+	"load/bundle":              {"load", "load/rule"},
+	"load/convert":             {"load"},
+	"load/gang":                {"load", "load/stat"},
+	"load/pace":                {"load"},
+	"load/report":              {"load", "load/rule", "load/stat", "present"},
+	"load/rule":                {"load", "load/stat"},
+	"load/stat":                {"load"},
+	"mesh/reach":               {"mesh/topo", "internal/bucket"},
+	"scheduler/after":          {"scheduler/plan/step"},
+	"scheduler/flow":           {"eventlog/state/flows"},
+	"scheduler/left":           {"scheduler/stream"},
+	"scheduler/lives":          {"scheduler/stream"},
+	"scheduler/plan":           {"scheduler/plan/eligible", "scheduler/plan/ends", "scheduler/plan/fair", "scheduler/plan/order", "scheduler/plan/pace", "scheduler/plan/results", "scheduler/plan/step", "scheduler/plan/trust", "scheduler/plan/vital", "internal/bucket"},
+	"scheduler/plan/eligible":  {"scheduler/plan/order"},
+	"scheduler/plan/trust":     {"scheduler/plan/results"},
+	"scheduler/plan/fair":      {"scheduler/plan/order", "internal/bucket"},
+	"scheduler/seats":          {"scheduler/plan/step", "scheduler/plan/trust", "scheduler/stream"},
+	"scheduler/waits":          {"scheduler/plan", "scheduler/plan/eligible"},
+	"onion/policy":             {"lease", "publisher/descriptor"},
+	"present":                  {"api"},
+	"present/series":           {"api"},
+	"present/trace":            {"api"},
 }
 
 // adapters lists the packages that do I/O. They import the vocabulary, any pure
@@ -120,12 +146,17 @@ var adapters = map[string][]string{
 	"eventlog/replicate": {"eventlog/store", "eventlog/wire"},
 	"eventlog/snapshots": {"eventlog/disk", "eventlog/segment", "eventlog/store", "eventlog/wire"},
 	"forward":            {"api"},
-	"gateway":            {"api", "gateway/centrifugo", "gateway/crew", "gateway/guard/here", "gateway/push", "gateway/registry", "gateway/rpc", "status/door"},
+	"load/engine":        {"load/h1"},
+	"load/h1":            nil,
+	"load/push":          {"internal/wait"},
+	"load/slice":         {"load/engine"},
+	"gateway":            {"api", "gateway/centrifugo", "gateway/crew", "gateway/guard/here", "gateway/push", "gateway/registry", "gateway/relay", "gateway/rpc", "realtime", "status/door"},
 	"gateway/centrifugo": {"api"},
 	"gateway/crew":       nil,
 	"gateway/guard/here": nil,
 	"gateway/push":       {"api"},
 	"gateway/registry":   nil,
+	"gateway/relay":      {"api", "realtime"},
 	"gateway/rpc":        {"api", "gateway/crew"},
 	"internal/logger":    {"systemd"},
 	"store/postgres":     {"api"},
@@ -134,25 +165,32 @@ var adapters = map[string][]string{
 	"mesh":               {"mesh/device", "mesh/hostnet", "mesh/netstack"},
 	"mesh/hostsfile":     nil,
 	"onion":              {"proxy", "publisher", "tor"},
+	"pressure":           nil,
+	"pressure/gate":      nil,
 	"proxy":              nil,
 	"publisher":          nil,
 	"realtime":           {"api"},
-	"scheduler":          {"scheduler/link", "scheduler/meters", "scheduler/runs", "scheduler/trials"},
+	"scheduler":          {"scheduler/link", "scheduler/meters", "scheduler/runs", "scheduler/settle", "scheduler/trials"},
 	"scheduler/link":     nil,
 	"scheduler/meters":   nil,
 	"scheduler/runs":     nil,
+	"scheduler/settle":   nil,
 	"scheduler/trials":   nil,
 	"systemd":            nil,
 	"tor":                nil,
 	"web":                {"api", "docs/topics"},
 	"internal/tornet":    nil,
 	"internal/cut":       nil,
-	"worker":             {"worker/artefact", "worker/executor", "worker/outbox", "worker/runner"},
+	"worker":             {"worker/artefact", "worker/executor", "worker/outbox", "worker/runner", "worker/words"},
 	"api":                nil,
 	"client":             {"api"},
 	"status/door":        {"api"},
+	"status/loads":       {"api", "status/door", "status/openapi"},
+	"status/joblogs":     {"api", "status/door", "status/openapi", "status/query", "status/stream"},
+	"status/joboutputs":  {"api", "status/door"},
 	"status/debug":       {"api", "status/door", "status/openapi"},
 	"status/query":       {"api", "status/openapi"},
+	"status/lanes":       nil,
 	"status/once":        {"api"},
 	"status/openapi":     {"api"},
 	"status/outside":     {"api", "status/door", "status/openapi"},
@@ -160,26 +198,33 @@ var adapters = map[string][]string{
 	"status/proof":       {"api", "status/door"},
 	"status/stream":      {"api", "status/door"},
 	"status/workflows":   {"api", "status/door"},
-	"status":             {"api", "status/debug", "status/door", "status/once", "status/openapi", "status/outside", "status/past", "status/proof", "status/query", "status/stream", "status/workflows", "realtime"},
+	"status":             {"api", "status/debug", "status/door", "status/joblogs", "status/joboutputs", "status/lanes", "status/loads", "status/once", "status/openapi", "status/outside", "status/past", "status/proof", "status/query", "status/stream", "status/workflows", "realtime"},
 	"mesh/device":        nil,
 	"mesh/hostnet":       {"mesh/device"},
 	"mesh/netstack":      {"mesh/device"},
 	"worker/artefact":    nil,
-	"worker/executor":    {"worker/artefact", "worker/runner"},
+	"worker/executor":    {"worker/artefact", "worker/runner", "worker/words"},
 	"worker/outbox":      nil,
-	"worker/runner":      nil,
+	"worker/guestfs":     nil,
+	"worker/runner":      {"worker/guestfs", "worker/words"},
+	"worker/words":       nil,
 
 	// Servers of others, for tests and demos.
 	"internal/servertest": nil,
+	"internal/balance":    nil,
 }
 
 // leaves are helpers below every adapter; they import nothing of ours.
-var leaves = []string{"internal/advice", "internal/bucket", "internal/certfile", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/sysclock", "internal/tool", "internal/wait"}
+var leaves = []string{"internal/advice", "internal/bucket", "internal/budget", "internal/certfile", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/sysclock", "internal/tool", "internal/wait"}
 
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
 var rooms = map[string][]string{
-	"backend":            {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/spread", "backend/stops", "backend/trial", "backend/waits", "backend/workerlist", "backend/workflows", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
+	"backend":            {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/joblogs", "backend/joboutputs", "backend/loads", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/spread", "backend/stops", "backend/trial", "backend/waits", "backend/workerlist", "backend/workflows", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "load/slice", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner", "worker/words"},
+	"backend/kept":       {"config", "coord", "worker/artefact", "worker/words"},
+	"backend/joblogs":    {"api", "forward", "worker/words"},
+	"backend/joboutputs": {"api"},
+	"backend/loads":      {"api", "config", "forward", "internal/wait", "load/slice"},
 	"backend/bundle":     {"api", "forward"},
 	"backend/gauges":     {"coord"},
 	"backend/groupsync":  {"config"},
@@ -195,7 +240,7 @@ var rooms = map[string][]string{
 	"backend/workerlist": {"api"},
 	"backend/workflows":  {"api", "forward", "scheduler/runs"},
 	"backend/convert":    {"api", "coord", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/segment", "eventlog/snapshots"},
-	"doctor":             {"api", "config", "coord", "coord/join", "coord/join/starts", "coord/store", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/snapshots", "eventlog/wire", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "store/postgres", "store/redis", "tor"},
+	"doctor":             {"api", "config", "coord", "coord/join", "coord/join/starts", "coord/store", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/snapshots", "eventlog/wire", "gateway/centrifugo", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "store/postgres", "store/redis", "tor"},
 	"offline":            {"api", "backend/convert", "config", "coord", "coord/election", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "coord/store", "doctor", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/store", "mesh/device", "mesh/hostnet", "scheduler", "tor", "worker", "worker/artefact", "worker/executor", "worker/runner"},
 
 	// The live terminal: nobody but its command imports it.
@@ -208,24 +253,30 @@ var rooms = map[string][]string{
 	"forward/linkwatch":     {"api", "coord", "forward", "mesh"},
 	"membership":            {"api", "coord", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "forward"},
 	"membership/deviceplan": {"mesh", "mesh/hostnet"},
+	"membership/lastseen":   {"coord", "coord/store"},
+	"relief":                {"api", "coord", "pressure", "pressure/gate", "scheduler"},
 	"membership/voters":     {"api", "backend/convert", "coord", "forward"},
 }
 
 // top lists the packages that know everyone, and what they may import beyond
 // what adapters may.
 var top = map[string][]string{
-	"daemon":            {"*"},
-	"internal/demo":     {"api", "client", "internal/cut", "internal/tornet", "internal/wait"},
-	"cmd/skein":         {"daemon", "doctor", "offline", "outside", "internal/demo", "internal/demo/scaleout", "api", "config", "cmd/skein/cli", "cmd/skein/gateway", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local", "cmd/skein/man"},
-	"cmd/skein/cli":     {"access", "api", "client", "config", "present"},
-	"cmd/skein/gateway": {"access", "api", "config", "gateway/centrifugo", "present", "cmd/skein/cli"},
-	"cmd/skein/hosts":   {"access", "offline", "api", "config", "present", "tui", "cmd/skein/cli"},
-	"cmd/skein/jobs":    {"internal/wait", "offline", "api", "client", "config", "present", "present/trace", "cmd/skein/cli"},
-	"cmd/skein/local":   {"daemon", "docs", "docs/topics", "offline", "outside", "internal/certfile", "internal/demo", "api", "client", "config", "present", "web", "cmd/skein/cli"},
-	"cmd/skein/man":     {"config", "docs/topics", "cmd/skein/cli"},
+	"daemon":               {"*"},
+	"internal/demo":        {"api", "client", "internal/cut", "internal/tornet", "internal/wait"},
+	"cmd/skein":            {"daemon", "doctor", "offline", "outside", "internal/demo", "internal/demo/scaleout", "api", "config", "cmd/skein/cli", "cmd/skein/gateway", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/loadtest", "cmd/skein/local", "cmd/skein/man"},
+	"cmd/skein/cli":        {"access", "api", "client", "config", "present"},
+	"cmd/skein/gateway":    {"access", "api", "config", "gateway/centrifugo", "present", "cmd/skein/cli"},
+	"cmd/skein/hosts":      {"access", "offline", "api", "config", "present", "tui", "cmd/skein/cli"},
+	"cmd/skein/joblogs":    {"api", "present", "cmd/skein/cli"},
+	"cmd/skein/joboutputs": {"api", "present", "cmd/skein/cli"},
+	"cmd/skein/jobtrace":   {"api", "present", "present/trace", "cmd/skein/cli"},
+	"cmd/skein/jobs":       {"internal/wait", "offline", "api", "client", "config", "present", "cmd/skein/cli", "cmd/skein/joblogs", "cmd/skein/joboutputs", "cmd/skein/jobtrace"},
+	"cmd/skein/local":      {"daemon", "docs", "docs/topics", "offline", "outside", "internal/certfile", "internal/demo", "api", "client", "config", "present", "web", "cmd/skein/cli"},
+	"cmd/skein/loadtest":   {"api", "config", "load", "load/bundle", "load/convert", "load/engine", "load/guard", "load/push", "load/slice", "load/report", "load/rule", "load/stat", "present", "cmd/skein/cli"},
+	"cmd/skein/man":        {"config", "docs/topics", "cmd/skein/cli"},
 
 	// Outside workers are what runs them; the hosts are processes, as of every demo.
-	"internal/demo/scaleout": {"access", "api", "internal/demo", "internal/servertest", "internal/wait", "outside", "worker/artefact", "worker/executor"},
+	"internal/demo/scaleout": {"access", "api", "gateway/centrifugo", "internal/balance", "internal/demo", "internal/servertest", "internal/tool", "internal/wait", "outside", "worker/artefact", "worker/executor"},
 }
 
 // inTests lists what tests of a package may import beyond what they otherwise may.
@@ -238,8 +289,9 @@ var inTests = map[string][]string{
 	"store/postgres":     {"internal/servertest"},
 	"store/redis":        {"internal/crewtest", "internal/guardtest", "internal/servertest"},
 	"gateway/centrifugo": {"internal/servertest"},
+	"gateway":            {"internal/servertest", "store/redis"},
 	"outside":            {"gateway", "gateway/crew", "gateway/registry", "gateway/rpc"},
-	"internal/demo":      {"daemon", "internal/demo/scaleout", "offline", "config", "coord/join", "eventlog", "membership/deviceplan"},
+	"internal/demo":      {"daemon", "gateway/centrifugo", "internal/balance", "internal/demo/scaleout", "offline", "config", "coord/join", "eventlog", "membership/deviceplan"},
 }
 
 // testOnly lists packages that only tests may import, and what they may
@@ -252,6 +304,7 @@ var testOnly = map[string][]string{
 	"internal/fakeflows":         {"api"},
 	"internal/fakeonion":         {"api"},
 	"internal/fakeoutside":       {"api"},
+	"internal/faketarget":        nil,
 	"internal/fastest":           nil,
 	"internal/guardtest":         nil,
 	"internal/idlehosts":         {"api"},
@@ -277,7 +330,7 @@ var smaller = map[string]int{"daemon": 2000}
 
 // free lists packages outside the rules: example jobs and tools, programs of
 // their own that no package imports.
-var free = []string{"examples", "internal/pictures", "internal/sim/mutate", "internal/testrun", "internal/tornet/play"}
+var free = []string{"examples", "internal/loadtarget", "internal/pictures", "internal/sim/mutate", "internal/testrun", "internal/tornet/play"}
 
 // wire lists the packages, with those below, whose structs are records that
 // other programs or hosts read: the bound of fields is not about them.

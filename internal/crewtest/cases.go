@@ -117,7 +117,10 @@ func drop(t *testing.T, c *Crew) {
 	if _, err := s.Assigned(); !errors.Is(err, desk.ErrUnknown) {
 		t.Errorf("%v", err)
 	}
+	attach(t, c.Doors[0], Attaching(2))
+	h.joins(2)
 	h.Say(stream.Frame{Worker: ID(1), Drop: &stream.Drop{Term: 1, Session: st.Session, Reason: stream.DropOffence}}) // nobody
+	_, _ = h.has(ID(2))                                                                                              // that is done before anybody is there again
 	attach(t, c.Doors[0], Attaching(1))
 	h.joins(1)
 	c.Silent(t, ID(1))

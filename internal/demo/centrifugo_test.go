@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,8 +18,10 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/gateway/centrifugo"
 	"github.com/skein-project/skein/internal/require"
 	"github.com/skein-project/skein/internal/servertest"
+	"github.com/skein-project/skein/internal/wasmtest"
 	"github.com/skein-project/skein/offline"
 )
 
@@ -36,7 +35,7 @@ func TestCentrifugo(t *testing.T) {
 	require.Need(t, require.Redis)
 	require.Need(t, require.Centrifugo)
 	parallel(t)
-	n, rounds, chunks, size := 4, 1, 300, uint64(20_000_000)
+	n, rounds, chunks, size := 4, 1, 300, uint64(20_000_000) // fewer iterations, and the job ends before the faults do
 	if proving() {
 		n, rounds, chunks = 30, 3, 3000
 	}
@@ -85,7 +84,7 @@ func TestCentrifugo(t *testing.T) {
 		})
 	}
 	file := filepath.Join(base, "centrifugo.json")
-	if out, stderr, code := d.cli(ctx, d.hosts[0], "gateway", "centrifugo-config", "--config", d.hosts[0].config, "--ask-url", "http://"+balance(t, asked), "--out", file); code != 0 {
+	if out, stderr, code := d.cli(ctx, d.hosts[0], "gateway", "centrifugo-config", "--config", d.hosts[0].config, "--ask-url", "http://"+balancer(t, asked...).Addr(), "--out", file); code != 0 {
 		t.Fatalf("%d: %s%s", code, out, stderr)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
@@ -106,10 +105,11 @@ func TestCentrifugo(t *testing.T) {
 		t.Fatal(err)
 	}
 	startHomeWorkers(ctx, t, d, gateways, n)
+	fugoAt := centrifugo.Server{API: "http://" + ports[1] + "/api", KeyFile: filepath.Join(base, "api.key")}
 	connected := func(want int) {
 		t.Helper()
 		eventually(ctx, t, 3*time.Minute, "workers are connected to Centrifugo", func() error {
-			all, err := connections(ctx, ports[1], strings.Repeat("api.key", 4))
+			all, err := fugoAt.Connections(ctx)
 			if err == nil && all != want {
 				err = fmt.Errorf("%d are", all)
 			}
@@ -191,7 +191,7 @@ func TestCentrifugo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := offline.RunLocal(ctx, offline.LocalJob{Spec: spec.WithDefaults(), Module: module, RunnerArgv: []string{plainSkein(), "runner"}})
+	want, err := offline.RunLocal(ctx, offline.LocalJob{Spec: spec.WithDefaults(), Module: module, RunnerArgv: []string{plainSkein(), "runner"}, Modules: wasmtest.Modules(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,59 +258,4 @@ func revokedAtOnce(ctx context.Context, t *testing.T, d *demo, gateway string) {
 		t.Errorf("disconnected %v after it was revoked", took)
 	}
 	hear("revoked, with its old token", dial(), uint32(api.DisconnectRevoked))
-}
-
-// connections is how many a Centrifugo has, as its API says.
-func connections(ctx context.Context, addr, key string) (n int, err error) {
-	var out struct {
-		Result struct {
-			Nodes []struct {
-				Clients int `json:"num_clients"`
-			} `json:"nodes"`
-		} `json:"result"`
-	}
-	h := http.Header{"X-Api-Key": {key}, "Content-Type": {"application/json"}}
-	if err := outsideSend(ctx, http.MethodPost, "http://"+addr+"/api/info", h, []byte("{}"), &out); err != nil {
-		return 0, err
-	}
-	for _, x := range out.Result.Nodes {
-		n += x.Clients
-	}
-	return n, nil
-}
-
-// balance is a balancer before addresses, which goes to one after the other that answers.
-func balance(t *testing.T, to []string) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	t.Cleanup(func() { _ = l.Close(); all.Wait() })
-	all.Go(func() {
-		for next := 0; ; next++ {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			first := next
-			all.Go(func() {
-				defer conn.Close()
-				for i := range to {
-					at, err := net.DialTimeout("tcp", to[(first+i)%len(to)], time.Second)
-					if err != nil {
-						continue
-					}
-					defer at.Close()
-					done := context.AfterFunc(t.Context(), func() { _ = conn.Close(); _ = at.Close() })
-					defer done()
-					all.Go(func() { _, _ = io.Copy(at, conn); _ = at.Close() }) // either may go
-					_, _ = io.Copy(conn, at)
-					return
-				}
-			})
-		}
-	})
-	return l.Addr().String()
 }

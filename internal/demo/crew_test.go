@@ -214,6 +214,16 @@ func assignments(ctx context.Context, t *testing.T, h *host, id job.ID) (given m
 // them by those who had lost theirs.
 func nothingAgain(ctx context.Context, t *testing.T, h *host, id job.ID, all []*homeWorker, gone []absence) (open, kept int) {
 	t.Helper()
+	open, kept, again := doneAgain(ctx, t, h, id, all, gone)
+	for _, text := range again {
+		t.Error(text)
+	}
+	return open, kept
+}
+
+// doneAgain is nothingAgain that lists what was given away once more.
+func doneAgain(ctx context.Context, t *testing.T, h *host, id job.ID, all []*homeWorker, gone []absence) (open, kept int, again []string) {
+	t.Helper()
 	given, counts := assignments(ctx, t, h, id)
 	for i, w := range all {
 		for ref, at := range w.finished() {
@@ -227,12 +237,12 @@ func nothingAgain(ctx context.Context, t *testing.T, h *host, id job.ID, all []*
 			}
 			for number, when := range given[ref.Chunk] {
 				if number > ref.Number && when.After(at) {
-					t.Errorf("pc%d had %s at %s; it was given away again at %s as attempt %d, and %s counts", i, ref, at.Format(time.TimeOnly), when.Format(time.TimeOnly), number, accepted.line)
+					again = append(again, fmt.Sprintf("pc%d had %s at %s; it was given away again at %s as attempt %d, and %s counts", i, ref, at.Format(time.TimeOnly), when.Format(time.TimeOnly), number, accepted.line))
 				}
 			}
 		}
 	}
-	return open, kept
+	return open, kept, again
 }
 
 // TestOutsideWorkers: computers that no host runs do a part of a job, at three gateways.
@@ -246,7 +256,7 @@ func nothingAgain(ctx context.Context, t *testing.T, h *host, id job.ID, all []*
 func TestOutsideWorkers(t *testing.T) {
 	parallel(t)
 	// A busy machine is no proof of the time.
-	n, kills, chunks, size, most := 6, 1, 800, uint64(5_000_000), 30*time.Second
+	n, kills, chunks, size, most := 6, 1, 800, uint64(4_000_000), 30*time.Second
 	if proving() {
 		n, kills, chunks, size, most = 50, 5, 2500, 20_000_000, 6*time.Second
 	}
@@ -382,7 +392,7 @@ func TestOutsideWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := offline.RunLocal(ctx, offline.LocalJob{Spec: spec.WithDefaults(), Module: module, RunnerArgv: []string{plainSkein(), "runner"}})
+	want, err := offline.RunLocal(ctx, offline.LocalJob{Spec: spec.WithDefaults(), Module: module, RunnerArgv: []string{plainSkein(), "runner"}, Modules: wasmtest.Modules(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,6 +55,8 @@ func TestMain(m *testing.M) {
 			{"skein", "../../cmd/skein", ""},
 			{"examples/pi.wasm", "../../examples/pi", "GOOS=wasip1 GOARCH=wasm"},
 			{"examples/options.wasm", "../../examples/options", "GOOS=wasip1 GOARCH=wasm"},
+			{"examples/sweep.wasm", "../../examples/sweep", "GOOS=wasip1 GOARCH=wasm"},
+			{"examples/render.wasm", "../../examples/render", "GOOS=wasip1 GOARCH=wasm"},
 		} {
 			cmd := exec.Command("go", "build", "-o", filepath.Join(dir, b.out), b.pkg)
 			cmd.Env = append(os.Environ(), strings.Fields(b.env)...)
@@ -79,6 +81,15 @@ func (w testWriter) Write(p []byte) (int, error) {
 // proving says that figures are measured with full counts.
 func proving() bool { return os.Getenv("SKEIN_PROVE") != "" }
 
+// lookEvery is the time between two looks at hosts: each of them is asked, and what that
+// takes is taken from what they do.
+func lookEvery() time.Duration {
+	if proving() {
+		return pollEvery
+	}
+	return 3 * pollEvery
+}
+
 // parallel lets a test run beside others, unless figures are to be measured.
 func parallel(t *testing.T) {
 	t.Helper()
@@ -92,6 +103,9 @@ func start(t *testing.T, size int) (*demo, context.Context) {
 	t.Helper()
 	return startWith(t, size, func(*demo) {})
 }
+
+// warm has hosts find modules compiled.
+func warm(t *testing.T) func(dir string) { return func(dir string) { wasmtest.Warm(t, dir) } }
 
 // calm makes hosts suspect each other only after seconds; a busy machine does not
 // delay a host for that long.
@@ -114,9 +128,8 @@ func startWith(t *testing.T, size int, shape func(*demo)) (*demo, context.Contex
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	d := &demo{
-		o:   Options{Out: testWriter{t}, Exe: filepath.Join(bin, "skein"), Profile: cluster.ProfileFast},
+		o:   Options{Out: testWriter{t}, Exe: filepath.Join(bin, "skein"), Profile: cluster.ProfileFast, made: warm(t)},
 		dir: t.TempDir(), start: time.Now(), size: size, port: slot.Port,
-		made: func(h *host) { wasmtest.Warm(t, h.stateDir()) },
 	}
 	shape(d)
 	t.Cleanup(func() {
@@ -415,7 +428,7 @@ func TestDemo(t *testing.T) {
 					var out bytes.Buffer
 					r, err := Run(t.Context(), Options{
 						Out: &out, Exe: filepath.Join(bin, "skein"), Wasm: filepath.Join(bin, "examples", "pi.wasm"),
-						Profile: profile, Iterations: 1_200_000_000, Handover: handover,
+						Profile: profile, Iterations: 1_200_000_000, Handover: handover, made: warm(t),
 					})
 					if err != nil {
 						t.Fatalf("%v\n%s", err, out.String())

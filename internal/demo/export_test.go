@@ -18,3 +18,6 @@ func Parallel(t *testing.T) { t.Helper(); parallel(t) }
 
 // Within has the demo make its directory in dir.
 func (o Options) Within(dir string) Options { o.within = dir; return o }
+
+// Warm has the demo's hosts find modules compiled.
+func (o Options) Warm(t *testing.T) Options { o.made = warm(t); return o }

@@ -30,8 +30,11 @@ type Options struct {
 	// Keep leaves the state directories behind.
 	Keep bool
 
-	// within is where the directory is made; empty: where temporary files are.
+	// within is where the directory is made; empty: where temporary files are. made is
+	// told of the state directory of a host that has not started yet. Only tests set
+	// them.
 	within string
+	made   func(stateDir string)
 }
 
 // Result is what one demo measured.
@@ -131,12 +134,11 @@ type demo struct {
 	// every host gets; nil: nothing.
 	settings func(i int) string
 	// env returns additions to the environment of host i's daemon; mode is the
-	// voters' mode to wait for; port returns a free port instead of freePort; made
-	// is told of a host that has not started yet. Only tests set them.
+	// voters' mode to wait for; port returns a free port instead of freePort. Only
+	// tests set them.
 	env  func(i, port int) []string
 	mode cluster.Mode
 	port func() (int, error)
-	made func(*host)
 }
 
 func (d *demo) say(format string, args ...any) {

@@ -84,8 +84,8 @@ socket = %q
 		return nil, err
 	}
 	h.api = c.API()
-	if d.made != nil {
-		d.made(h)
+	if d.o.made != nil {
+		d.o.made(h.stateDir())
 	}
 	return h, nil
 }

@@ -46,7 +46,7 @@ func eventually(ctx context.Context, t *testing.T, within time.Duration, what st
 		if err == nil {
 			return time.Since(start)
 		}
-		if wait.For(ctx, pollEvery) != nil {
+		if wait.For(ctx, lookEvery()) != nil {
 			t.Fatalf("not within %s: %s: %v", within, what, err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/gateway/guard"
+	"github.com/skein-project/skein/internal/balance"
 	"github.com/skein-project/skein/internal/require"
 	"github.com/skein-project/skein/internal/servertest"
 )
@@ -30,6 +31,17 @@ func status(t *testing.T, err error) int {
 		t.Fatalf("%v", err)
 	}
 	return p.Status
+}
+
+// balancer is one without servers.
+func balancer(t *testing.T, to ...string) *balance.Balancer {
+	t.Helper()
+	b, err := balance.Open(t.Context(), "127.0.0.1:0", to...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
 }
 
 // TestOneName: gateways of one name behind a balancer that knows nothing of them are one. What
@@ -48,17 +60,18 @@ func TestOneName(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = redis.Stop() })
-	b := startBalancer(t)
+	b := balancer(t)
+	front := "http://" + b.Addr()
 	var at []string
 	d, ctx, _ := startGatewaysBehind(t, 3, func(listen string) string {
 		at = append(at, listen)
-		b.over(at)
-		return strings.TrimPrefix(b.url, "http://")
+		b.Over(at)
+		return b.Addr()
 	}, func(*demo) {}, "store = \"redis\"\n", fmt.Sprintf("[redis]\naddresses = \"unix://%s\"\n", redis.Socket), "[api]\nbearer = \"all\"\n")
 	for _, one := range at {
-		b.send(one)
+		b.Only(one)
 		eventually(ctx, t, time.Minute, one+" is a gateway", func() error {
-			return outsideAsk(ctx, http.MethodGet, b.url+"/readyz", "", nil, nil)
+			return outsideAsk(ctx, http.MethodGet, front+"/readyz", "", nil, nil)
 		})
 	}
 	holder, err := d.holder(ctx)
@@ -67,38 +80,38 @@ func TestOneName(t *testing.T) {
 	}
 
 	// A code of one is good at another, once, and what the first gave a token for works there.
-	user := newPortalUser(ctx, t, holder, b.url, "ann")
+	user := newPortalUser(ctx, t, holder, front, "ann")
 	made, err := holder.api.CreateAccess(ctx, api.AccessRequest{Owner: "user:ann", Roles: []string{"work"}, TTLSeconds: 7200})
 	if err != nil {
 		t.Fatal(err)
 	}
 	work := made.Secret.Reveal()
-	pc := newHomePC(ctx, t, b.url)
-	b.send(at[0])
-	reg, err := pc.register(ctx, b.url)
+	pc := newHomePC(ctx, t, front)
+	b.Only(at[0])
+	reg, err := pc.register(ctx, front)
 	if err != nil || reg.ClaimCode == "" {
 		t.Fatalf("%+v, %v", reg, err)
 	}
-	b.send(at[1])
-	if _, err := pc.token(ctx, b.url); status(t, err) != http.StatusForbidden || !strings.Contains(err.Error(), "nobody has claimed") {
+	b.Only(at[1])
+	if _, err := pc.token(ctx, front); status(t, err) != http.StatusForbidden || !strings.Contains(err.Error(), "nobody has claimed") {
 		t.Errorf("at another, before it is claimed: %v", err)
 	}
 	claim := api.WorkerClaim{ClaimCode: reg.ClaimCode}
 	var claimed api.WorkerClaimed
-	if err := outsideAsk(ctx, http.MethodPost, b.url+"/v1/workers/claim", work, claim, &claimed); err != nil || claimed.Worker != reg.Worker || claimed.Fingerprint != reg.Fingerprint {
+	if err := outsideAsk(ctx, http.MethodPost, front+"/v1/workers/claim", work, claim, &claimed); err != nil || claimed.Worker != reg.Worker || claimed.Fingerprint != reg.Fingerprint {
 		t.Fatalf("%+v, %v", claimed, err)
 	}
-	b.send(at[2])
-	if err := outsideAsk(ctx, http.MethodPost, b.url+"/v1/workers/claim", work, claim, nil); status(t, err) != http.StatusNotFound {
+	b.Only(at[2])
+	if err := outsideAsk(ctx, http.MethodPost, front+"/v1/workers/claim", work, claim, nil); status(t, err) != http.StatusNotFound {
 		t.Errorf("a used code at a third: %v", err)
 	}
 	var token api.WorkerToken
 	eventually(ctx, t, time.Minute, "its log has it", func() error {
-		token, err = pc.token(ctx, b.url)
+		token, err = pc.token(ctx, front)
 		return err
 	})
-	b.send(at[0])
-	me := b.url + "/v1/workers/" + string(reg.Worker)
+	b.Only(at[0])
+	me := front + "/v1/workers/" + string(reg.Worker)
 	eventually(ctx, t, time.Minute, "the first takes a token of the third", func() error {
 		return outsideAsk(ctx, http.MethodGet, me, token.Token.Reveal(), nil, nil)
 	})
@@ -110,7 +123,7 @@ func TestOneName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		u, err := url.Parse(b.url)
+		u, err := url.Parse(front)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,41 +139,41 @@ func TestOneName(t *testing.T) {
 		return h, text
 	}
 	h, text := sign(access.Request{Method: http.MethodPost, Outside: true}, pc, "/v1/workers/token", api.WorkerTokenRequest{Client: api.GatewayClient})
-	b.send(at[1])
-	if err := outsideSend(ctx, http.MethodPost, b.url+"/v1/workers/token", h.Clone(), text, nil); err != nil {
+	b.Only(at[1])
+	if err := outsideSend(ctx, http.MethodPost, front+"/v1/workers/token", h.Clone(), text, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, other := range at {
-		b.send(other)
-		if err := outsideSend(ctx, http.MethodPost, b.url+"/v1/workers/token", h.Clone(), text, nil); status(t, err) != http.StatusConflict {
+		b.Only(other)
+		if err := outsideSend(ctx, http.MethodPost, front+"/v1/workers/token", h.Clone(), text, nil); status(t, err) != http.StatusConflict {
 			t.Errorf("a worker's request again, at %s: %v", other, err)
 		}
 	}
 	h, text = sign(access.Request{Method: http.MethodGet}, &homePC{key: user.key, cluster: user.cluster}, "/v1/whoami", nil)
-	whoami := func() error { return outsideSend(ctx, http.MethodGet, b.url+"/v1/whoami", h.Clone(), text, nil) }
-	b.send(at[0])
+	whoami := func() error { return outsideSend(ctx, http.MethodGet, front+"/v1/whoami", h.Clone(), text, nil) }
+	b.Only(at[0])
 	eventually(ctx, t, time.Minute, "ann is known", func() error {
 		h, text = sign(access.Request{Method: http.MethodGet}, &homePC{key: user.key, cluster: user.cluster}, "/v1/whoami", nil)
 		return whoami()
 	})
 	for _, other := range at {
-		b.send(other)
+		b.Only(other)
 		if err := whoami(); status(t, err) != http.StatusUnauthorized {
 			t.Errorf("a user's request again, at %s: %v", other, err)
 		}
 	}
 
 	// Limits are over all.
-	one := newHomePC(ctx, t, b.url)
+	one := newHomePC(ctx, t, front)
 	h, text = sign(access.Request{Method: http.MethodPost, Outside: true}, one, "/v1/workers/register",
 		api.WorkerRegister{PublicKey: access.FormatPublicKey(one.public()), Client: api.GatewayClient, AccessToken: made.Secret})
-	if err := outsideSend(ctx, http.MethodPost, b.url+"/v1/workers/register", h, text, nil); err != nil {
+	if err := outsideSend(ctx, http.MethodPost, front+"/v1/workers/register", h, text, nil); err != nil {
 		t.Fatal(err)
 	}
 	passed := 0
 	for i := range 3 * int(guard.Token.Rate().Burst) {
-		b.send(at[i%3])
-		_, err := one.token(ctx, b.url)
+		b.Only(at[i%3])
+		_, err := one.token(ctx, front)
 		if err == nil {
 			passed++
 			continue
@@ -175,15 +188,15 @@ func TestOneName(t *testing.T) {
 	}
 
 	// Computers know the one name; a module goes to one gateway, its job to another.
-	b.send("")
-	startHomeWorkers(ctx, t, d, []string{b.url}, 3)
-	const chunks, size = 200, 5_000_000
+	b.Only("")
+	startHomeWorkers(ctx, t, d, []string{front}, 3)
+	const chunks, size = 200, 3_000_000
 	spec := job.Spec{Key: "one name", Executor: job.ExecutorWASM, Iterations: chunks * size, Chunk: size, Seed: 7}
 	spec.Permission.Outside = true
 	user.set(ctx, t, holder, false) // her key, which those have no use for
 	var sub api.SubmitResponse
 	eventually(ctx, t, time.Minute, "ann submits by the one name", func() error {
-		sub, err = user.submit(ctx, b.url, spec)
+		sub, err = user.submit(ctx, front, spec)
 		return err
 	})
 	// outside is how many chunks of outside workers count, and at how many gateways they are.

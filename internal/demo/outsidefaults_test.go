@@ -32,6 +32,7 @@ type outsideFaults struct {
 	all  []*homeWorker
 	ann  *portalUser
 	cut  func(h *host, on bool)
+	also []func() // faults of what else there is, each of which notes what it did
 
 	rnd  *rand.Rand
 	did  map[string]int
@@ -53,7 +54,7 @@ func (f *outsideFaults) run(spec job.Spec, n int) {
 	var all sync.WaitGroup
 	var over atomic.Bool
 	all.Go(func() { defer over.Store(true); f.send(spec, n) })
-	faults := []func(){f.killHost, f.stopHost, f.cutHost, f.killWorkers, f.stopWorkers}
+	faults := append([]func(){f.killHost, f.stopHost, f.cutHost, f.killWorkers, f.stopWorkers}, f.also...)
 	began := time.Now()
 	for i := 0; !over.Load() && f.ctx.Err() == nil; i++ {
 		if i%len(faults) == 0 {

@@ -7,13 +7,16 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/cut"
 	"github.com/skein-project/skein/internal/require"
 	"github.com/skein-project/skein/internal/servertest"
+	"github.com/skein-project/skein/internal/wasmtest"
 	"github.com/skein-project/skein/offline"
 )
 
@@ -21,13 +24,14 @@ import (
 // and Redis are killed, and Redis is emptied: each chunk counts once, and the job is what one
 // computer alone makes of it, to the bit. While there is no Redis, hosts work on.
 //
-// SKEIN_PROVE=1 has 30 computers, and does all that three times.
+// SKEIN_PROVE=1 has 50 computers at two gateways, does all that three times, and then sends them
+// the many jobs of outsideFaults, while Redis is killed and emptied as well.
 func TestRedisStore(t *testing.T) {
 	require.Need(t, require.Redis)
 	parallel(t)
-	n, rounds, chunks, size := 4, 1, 400, uint64(5_000_000)
+	n, rounds, chunks, size := 4, 1, 400, uint64(4_000_000)
 	if proving() {
-		n, rounds, chunks, size = 30, 3, 2000, 20_000_000
+		n, rounds, chunks, size = 50, 3, 2000, 20_000_000
 	}
 	base, err := os.MkdirTemp("", "rd") //nolint:usetesting // short enough for a socket's address
 	if err != nil {
@@ -39,17 +43,38 @@ func TestRedisStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = redis.Stop() })
-	d, ctx, urls := startGateways(t, 3, "store = \"redis\"\n", fmt.Sprintf("[redis]\naddresses = \"unix://%s\"\n", redis.Socket), "[api]\nbearer = \"all\"\n")
+	more := []string{"store = \"redis\"\n", fmt.Sprintf("[redis]\naddresses = \"unix://%s\"\n", redis.Socket), "[api]\nbearer = \"all\"\n"}
+	if proving() { // so many have other addresses than the cluster's users, and each its own
+		more = append([]string{"trusted_proxies = \"127.0.0.0/8\"\n"}, more...)
+	}
+	apart := cut.New()
+	t.Cleanup(apart.Close)
+	var ports []int
+	d, ctx, urls := startGatewaysIn(t, 3, func(d *demo) {
+		d.env = func(_, port int) []string {
+			ports = append(ports, port)
+			at, err := apart.Front(port)
+			if err != nil {
+				t.Error(err)
+			}
+			return []string{"SKEIN_MESH_ADVERTISE=" + at.String()}
+		}
+	}, more...)
+	shutOutSoon(ctx, t, d, urls)
 	pi := filepath.Join(bin, "examples", "pi.wasm")
 	spec, err := d.upload(ctx, pi)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var gateways []string
-	for _, h := range d.hosts {
+	at := d.hosts
+	if proving() {
+		at = at[:2]
+	}
+	for _, h := range at {
 		gateways = append(gateways, urls[h])
 	}
-	startHomeWorkers(ctx, t, d, gateways, n)
+	all := startHomeWorkers(ctx, t, d, gateways, n)
 	ann := newPortalUser(ctx, t, d.hosts[0], urls[d.hosts[0]], "ann")
 	spec.Key, spec.Iterations, spec.Chunk, spec.Seed = "in redis", uint64(chunks)*size, size, 7
 	spec.Permission.Outside = true
@@ -142,11 +167,38 @@ func TestRedisStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := offline.RunLocal(ctx, offline.LocalJob{Spec: spec.WithDefaults(), Module: module, RunnerArgv: []string{plainSkein(), "runner"}})
+	want, err := offline.RunLocal(ctx, offline.LocalJob{Spec: spec.WithDefaults(), Module: module, RunnerArgv: []string{plainSkein(), "runner"}, Modules: wasmtest.Modules(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(got.Aggregates, want.Aggregates) || got.Iterations != want.Iterations {
 		t.Errorf("with outside workers %v %+v\nlocally %v %+v", got.Iterations, got.Aggregates, want.Iterations, want.Aggregates)
+	}
+	if proving() {
+		f := &outsideFaults{t: t, ctx: ctx, d: d, at: at, urls: urls, all: all, ann: ann, cut: func(h *host, on bool) {
+			apart.Put(ports[slices.Index(d.hosts, h)], map[bool]int{true: 1}[on])
+		}}
+		f.also = []func(){
+			func() {
+				f.note("Redis killed")
+				err := redis.Kill()
+				f.pass(time.Duration(1+f.rnd.IntN(8)) * time.Second)
+				if err = errors.Join(err, redis.Start(ctx)); err != nil {
+					t.Error(err)
+				}
+			},
+			func() {
+				f.note("Redis emptied")
+				if err := redis.Flush(ctx); err != nil {
+					t.Error(err)
+				}
+			},
+		}
+		f.run(spec, 1000)
+		if f.did["Redis killed"] == 0 || f.did["Redis emptied"] == 0 {
+			t.Errorf("Redis was not among what was lost: %v", sorted(f.did))
+		}
+		nothingLeft(ctx, t, d)
+		verifyAllHosts(ctx, t, d)
 	}
 }

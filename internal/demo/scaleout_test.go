@@ -1,20 +1,27 @@
 package demo_test
 
 import (
+	"bufio"
 	"bytes"
-	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/internal/clusterslot"
 	"github.com/skein-project/skein/internal/demo"
 	"github.com/skein-project/skein/internal/demo/scaleout"
 	"github.com/skein-project/skein/internal/require"
+	"github.com/skein-project/skein/internal/servertest"
+	"github.com/skein-project/skein/internal/tool"
 )
 
 // stage is a demo of few outside workers, in an empty directory that other users may enter.
@@ -22,6 +29,7 @@ func stage(t *testing.T) (o scaleout.Options, dir string) {
 	t.Helper()
 	require.Need(t, require.Redis)
 	require.Need(t, require.Postgres)
+	require.Need(t, require.Centrifugo)
 	demo.Parallel(t)
 	dir, err := os.MkdirTemp("", "so") //nolint:usetesting // short enough for a socket's address
 	if err != nil {
@@ -35,7 +43,7 @@ func stage(t *testing.T) (o scaleout.Options, dir string) {
 	o = scaleout.Options{Workers: 16, Chunks: 600, Down: 2e9, RunnerArgv: []string{demo.PlainSkein(), "runner"}}
 	o.Options = demo.Options{
 		Exe: filepath.Join(demo.Bin(), "skein"), Wasm: filepath.Join(demo.Bin(), "examples", "pi.wasm"), Profile: cluster.ProfileLAN, Iterations: 900_000_000,
-	}.Within(dir)
+	}.Within(dir).Warm(t)
 	return o, dir
 }
 
@@ -62,7 +70,7 @@ func empty(t *testing.T, dir string) {
 }
 
 // TestScaleOut: a job goes from the table into the table with outside workers, while a
-// gateway, Redis and the holder are killed; it is what one computer alone makes of it, which
+// gateway, Centrifugo, Redis and the holder are killed; it is what one computer alone makes of it, which
 // the demo itself compares, and nothing is left behind.
 //
 // SKEIN_PROVE=1 has the 200 outside workers that the command has.
@@ -77,25 +85,77 @@ func TestScaleOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Outside == 0 || r.Outside == r.Chunks || r.Rows != r.Chunks || r.Gateway == 0 || r.Redis == 0 || r.Holder == 0 {
+	if r.Outside == 0 || r.Outside == r.Chunks || r.Rows != r.Chunks || r.Gateway == 0 || r.Redis == 0 || r.Centrifugo == 0 || r.Holder == 0 {
 		t.Errorf("%+v", r)
 	}
 	empty(t, dir)
 }
 
-// TestScaleOutInterrupted: Ctrl-C in the middle leaves nothing behind either.
-func TestScaleOutInterrupted(t *testing.T) {
+// TestScaleOutAsAnybody: the command works as a user who has no home and no rights; Ctrl-C in the
+// middle leaves nothing behind either.
+//
+// SKEIN_PROVE=1 lets it end.
+func TestScaleOutAsAnybody(t *testing.T) {
 	o, dir := stage(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	out := &said{line: func(s string) {
-		if strings.Contains(s, "SIGKILL to Redis") {
-			cancel()
-		}
-	}}
-	o.Out = out
-	if _, err := scaleout.Run(ctx, o); !errors.Is(err, context.Canceled) {
-		t.Fatalf("%v\n%s", err, out.text.String())
+	temp := filepath.Join(dir, "t")
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		t.Fatal(err)
 	}
-	empty(t, dir)
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() == 0 {
+		cred, err := servertest.Servant(dir, temp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		attr.Credential = cred
+	}
+	fugo, err := tool.Find("centrifugo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What it needs where anybody may enter, as an installed program would be.
+	for from, to := range map[string]string{demo.PlainSkein(): "skein", o.Wasm: "examples/pi.wasm", fugo: "tools/centrifugo"} {
+		path := filepath.Join(dir, to)
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text, 0o755)) //nolint:gosec // all of it may be seen
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"demo", "--scale-out", "--workers", "16", "--iterations", "9e8"}
+	if demo.Proving() {
+		args = args[:2]
+	}
+	cmd := exec.Command(filepath.Join(dir, "skein"), args...) //nolint:noctx // it is ended below
+	cmd.Dir, cmd.SysProcAttr = temp, attr
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + temp, "HOME=/nonexistent"}
+	var all bytes.Buffer
+	out, err := cmd.StdoutPipe()
+	cmd.Stderr = cmd.Stdout
+	// It dies with the thread that started it, which waits for it here.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err = errors.Join(err, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(9*time.Minute, func() { _ = cmd.Process.Kill() })
+	defer stuck.Stop()
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		fmt.Fprintln(&all, lines.Text())
+		t.Log(lines.Text())
+		if strings.Contains(lines.Text(), "SIGKILL to Centrifugo") && !demo.Proving() {
+			_ = cmd.Process.Signal(os.Interrupt) // the next line says so
+		}
+	}
+	err = cmd.Wait()
+	want := "interrupted: what was started is stopped"
+	if demo.Proving() {
+		want = "counts once"
+	}
+	if !strings.Contains(all.String(), want) || (err == nil) != demo.Proving() {
+		t.Errorf("%v, want %q", err, want)
+	}
+	empty(t, temp)
 }

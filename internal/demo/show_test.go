@@ -55,7 +55,7 @@ func TestShow(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}
-	o := Options{Out: out, Exe: filepath.Join(bin, "skein"), Wasm: filepath.Join(bin, "examples", "pi.wasm"), Profile: cluster.ProfileFast, Iterations: 100_000_000, within: t.TempDir()}
+	o := Options{Out: out, Exe: filepath.Join(bin, "skein"), Wasm: filepath.Join(bin, "examples", "pi.wasm"), Profile: cluster.ProfileFast, Iterations: 100_000_000, within: t.TempDir(), made: warm(t)}
 	go func() {
 		ended <- show(ctx, o, page, pace{calm: time.Second, down: 2 * time.Second, work: 3 * time.Second})
 	}()

@@ -108,6 +108,12 @@ func (h Host) Name() string { return h.h.name }
 // API asks it.
 func (h Host) API() *api.Client { return h.h.api }
 
+// Config is the file with its configuration.
+func (h Host) Config() string { return h.h.config }
+
+// Socket is where its daemon is asked.
+func (h Host) Socket() string { return h.h.socket() }
+
 // Alive says whether its process runs.
 func (h Host) Alive() bool { return h.h.alive() }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/internal/wait"
+	"github.com/skein-project/skein/internal/wasmtest"
 	"github.com/skein-project/skein/offline"
 )
 
@@ -68,7 +69,7 @@ func until(ctx context.Context, t *testing.T, what string, ok func() bool) {
 		if time.Since(began) > 3*time.Minute {
 			t.Fatalf("waited 3 minutes for %s", what)
 		}
-		if err := wait.For(ctx, pollEvery); err != nil {
+		if err := wait.For(ctx, lookEvery()); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
@@ -189,7 +190,7 @@ func TestLocalJobEqualsCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	local := offline.LocalJob{Spec: spec.WithDefaults(), Module: module, RunnerArgv: []string{plainSkein(), "runner"}}
+	local := offline.LocalJob{Spec: spec.WithDefaults(), Module: module, RunnerArgv: []string{plainSkein(), "runner"}, Modules: wasmtest.Modules(t)}
 	got, err := offline.RunLocal(ctx, local)
 	if err != nil {
 		t.Fatal(err)

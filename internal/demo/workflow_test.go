@@ -126,6 +126,9 @@ func TestWorkflow(t *testing.T) {
 	if _, errs := run(1, "workflow", "run", file, "--key", "calm", "--param", "volatilities=[0.5]"); !strings.Contains(errs, "key was used") {
 		t.Error("another workflow under the same key is taken")
 	}
+	if out, errs := run(8, "workflow", "status", calm, "--follow"); !strings.Contains(errs, "report [") || !strings.Contains(out, "never") {
+		t.Error("who follows it is not told of its steps")
+	}
 	whole := runEnds(ctx, t, h, calm)
 	if got := ofRun(whole); !strings.HasPrefix(got, want) {
 		t.Fatalf("%s", got)
@@ -137,10 +140,13 @@ func TestWorkflow(t *testing.T) {
 	run(0, "workflow", "graph", calm, "--as", "mermaid")
 	run(0, "workflow", "outputs", calm)
 	run(0, "workflow", "status", calm)
+	if out, _ := run(0, "workflow", "status", calm, "--history"); !strings.Contains(out, "ended clean completed") {
+		t.Errorf("its history:\n%s", out)
+	}
 	run(0, "workflow", "ls")
 
 	// The same again with more work in it, and a holder that is killed meanwhile.
-	long := workflowFile(t, 1_500_000)
+	long := workflowFile(t, 600_000)
 	out, _ = run(0, "workflow", "run", long, "--key", "storm")
 	storm := strings.TrimSpace(out)
 	for kill := range 2 {

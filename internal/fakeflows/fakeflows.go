@@ -14,6 +14,8 @@ import (
 const (
 	Run   = flow.RunID("waaaaaaaaaaaaaaaaaaaaaaaaaa")
 	Owner = "uid:1000"
+	// Schedule is the schedule that there is.
+	Schedule = flow.ScheduleID("saaaaaaaaaaaaaaaaaaaaaaaaaa")
 )
 
 // Control is the part of a backend about workflows.
@@ -85,3 +87,52 @@ func (Control) FindWorkflow(text, owner string) (flow.RunID, error) {
 
 // WorkflowOwner says whose it is.
 func (Control) WorkflowOwner(flow.RunID) string { return Owner }
+
+func schedule() api.Schedule {
+	at := time.Date(2026, 1, 2, 1, 30, 0, 0, time.UTC)
+	return api.Schedule{
+		ID: Schedule, Name: "nightly", Owner: Owner, Workflow: "risk", Cron: "30 2 * * *", Zone: "Europe/Berlin", Missed: flow.MissedLast,
+		MissedSeconds: flow.DefaultMissed, Overlap: flow.OverlapSkip, SetAt: at, SetBy: Owner + "@n1", Next: []time.Time{at.AddDate(0, 0, 1)},
+		Last: []api.ScheduleTime{{At: at, LoggedAt: at.Add(time.Second), Run: Run, Missed: 2}, {At: at.AddDate(0, 0, -1), LoggedAt: at, Skipped: "other runs have not ended\x1b[2J"}},
+	}
+}
+
+// SetSchedule sets the schedule.
+func (Control) SetSchedule(_ context.Context, actor, name string, req api.ScheduleRequest) (api.Schedule, error) {
+	s := schedule()
+	s.Name, s.Cron, s.Zone, s.SetBy, s.Paused = name, req.Cron, req.Zone, actor, req.Paused
+	if req.Cron == "never" {
+		return s, api.Errorf(api.CodeInvalidJob, "cron %q is never due", req.Cron)
+	}
+	return s, nil
+}
+
+// ChangeSchedule changes it.
+func (Control) ChangeSchedule(_ context.Context, _ string, _ flow.ScheduleID, what string) (api.Schedule, error) {
+	s := schedule()
+	s.Paused = what == "pause"
+	return s, nil
+}
+
+// RunSchedule finds its run.
+func (Control) RunSchedule(context.Context, string, flow.ScheduleID, string) (api.WorkflowSubmitted, error) {
+	return api.WorkflowSubmitted{Run: Run, Created: true}, nil
+}
+
+// Schedules lists it.
+func (Control) Schedules(context.Context) (api.Schedules, error) {
+	return api.Schedules{Schedules: []api.Schedule{schedule()}}, nil
+}
+
+// Schedule shows it.
+func (Control) Schedule(context.Context, flow.ScheduleID) (api.Schedule, error) {
+	return schedule(), nil
+}
+
+// FindSchedule finds it.
+func (Control) FindSchedule(text, owner string) (flow.ScheduleID, error) {
+	if owner != "" && owner != Owner || text != "nightly" && !strings.HasPrefix(string(Schedule), text) {
+		return "", api.Errorf(api.CodeNotFound, "no schedule is called or begins with %.64q", text).WithHint("skein schedule ls")
+	}
+	return Schedule, nil
+}

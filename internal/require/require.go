@@ -46,7 +46,7 @@ const (
 	Image What = "image"
 	// Man is mandoc and groff, which judge manual pages; REQUIRE=deb covers it.
 	Man What = "man"
-	// Prom is promtool, which judges rules and metrics of Prometheus.
+	// Prom is promtool, which judges rules and metrics of Prometheus, and Prometheus itself.
 	Prom What = "prom"
 	// Web is the browser Chromium.
 	Web What = "web"
@@ -142,6 +142,9 @@ func checks() map[What]func() error {
 		Man: func() error { return programs("mandoc", "groff") },
 		Prom: func() error {
 			_, err := Promtool()
+			if err == nil {
+				_, err = tool.Find("prometheus")
+			}
 			return err
 		},
 	}

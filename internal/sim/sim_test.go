@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	seedsFlag = flag.Int("seeds", 2000, "how many seeds TestSim runs")
+	seedsFlag = flag.Int("seeds", 1000, "how many seeds TestSim runs")
 	seedFlag  = flag.Uint64("seed", 1, "the first seed of TestSim")
 	stopFlag  = flag.Int("stop", 1, "stop after so many seeds with a violation, 0: never")
 	stepsFlag = flag.Bool("steps", false, "print everything that happens, use with -seeds 1")

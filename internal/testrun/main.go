@@ -155,6 +155,10 @@ func (r *results) part(ctx context.Context, p part, argv []string) {
 	// Without the directory in them, what one clone compiled serves the next. A
 	// program with the race detector would wait for a second when it ends.
 	cmd.Dir, cmd.Env = p.dir, slices.Concat(os.Environ(), []string{"GOFLAGS=" + strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"), "GORACE=atexit_sleep_ms=100"}, p.env)
+	if !slices.Contains(p.args, "-race") {
+		// As the program is built: what is compiled for it is not compiled again.
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+	}
 	// A group of its own, so that an interrupt reaches the tests as well.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // part is one run of go, with what stands in the way of running it in one go
@@ -40,9 +41,14 @@ const (
 const beside = "8"
 
 // Packages that simulate on one thread at a time, for which the race detector
-// takes ten to thirty times as long, or that only read and compile source: they
-// run without it, and so do those in which threads.go finds a single thread.
-var withoutRace = []string{"./lease", "./internal/sim/...", "./eventlog/state", "./publisher/descriptor", "./examples/...", "./internal/archtest"}
+// takes ten to thirty times as long, that only read and compile source, or that the
+// linter's rule `pure` holds free of goroutines though they import a parser of others:
+// they run without it, and so do those in which threads.go finds a single thread.
+var withoutRace = []string{
+	"./lease", "./internal/sim/...", "./eventlog/state", "./publisher/descriptor", "./examples/...", "./internal/archtest",
+	"./access", "./gateway/auth", "./gateway/channel", "./load", "./load/pace", "./load/report", "./load/rule", "./load/stat", "./onion/policy",
+	"./present/...", "./scheduler/flow", "./scheduler/schedule",
+}
 
 // Cases of coord of many simulated minutes (`large` there): they run without the
 // race detector, the others with it.
@@ -55,17 +61,43 @@ const largeOfCoord = "^Test(Backends|BothSidesOfACutPublish|FloodsStarveNobody|L
 // the daemons in the same way.
 var withRace = []string{"-race", "-gcflags=crypto/internal/fips140/edwards25519/...=-race=false"}
 
-// Cases of mesh on fake time whose devices encrypt for minutes of it: the race
-// detector takes ten times as long for them as for the others, so they run
-// without it here, and with it in `make prove-mesh`.
-const slowOfMesh = "^TestFakeTime$/^(Cut|Crossing|DeadPeer|Rotate|RotateBadly)$"
+// slow are cases in packages with threads for which the race detector takes five to
+// twenty times as long as for the others: random models and simulations, files cut and
+// damaged in many places, minutes of fake time in which devices encrypt, commands each
+// of which is a process. They run without it; with it run the other cases, which go
+// through the same code, and `make prove-race` runs these with it too.
+var slow = []struct{ pkg, cases string }{
+	{"./mesh", "^TestFakeTime$/^(Cut|Crossing|DeadPeer|Rotate|RotateBadly)$"},
+	{"./eventlog", "^Test(CrashAtEveryByte|BitFlips|RecoveryOfAMillion|DamageIsMendedAsTheErrorSays|DeletedChainsComeBack|" +
+		"PowerLoss|PowerLossOfSnapshots|PowerLossWhileFetching|ClusterSimulation|IndexFindsWhatIsThere)$"},
+	{"./scheduler", "^Test(Model|Outsiders|HostileVisitors|FlowHolderDiesAtEveryEvent|HolderDiesInAFlow|Attacks)$"},
+	{"./store/redis", "^TestMutants$"},
+	{"./worker/executor", "^TestGuestSeesOnlyItsChunk$"}, // its runner compiles a module of Go
+	{"./offline", "^TestDamageIsToldOnce$"},
+	{"./cmd/skein", "^TestScripts$"},
+	{"./status", "^Test(EveryRoleOnEveryRoute|UnknownParameters)$"}, // each route as everybody
+	{"./cmd/skein/hosts", "^Test(TakeLog|WriteBundle)$"},
+	// Not slow: the client of Centrifugo in them (centrifuge-go 0.10.4) races with itself
+	// where a gateway cuts it off while it sends.
+	{"./gateway", "^Test(Flood|TooOften)$"},
+}
+
+// slowCases are the packages of slow, and what go test is told of their cases. No other
+// package that runs with the race detector has a case of such a name.
+func slowCases() (pkgs []string, pattern string) {
+	cases := make([]string, len(slow))
+	for i, s := range slow {
+		pkgs, cases[i] = append(pkgs, s.pkg), s.cases
+	}
+	return pkgs, strings.Join(cases, "|")
+}
 
 // Cases of ./internal/demo whose daemons are built with the race detector: they go
-// through lease, log, scheduler, gateway and stores while much happens at once. It
-// doubles what a daemon takes of a processor, so those of the other cases are as they
-// are shipped; `make prove-daemons` has all of them built with it.
-const racedClusters = "^Test(OutsideWorkers|Gateways|RedisStore|TableOfJobs|SubmitAnywhere|LeaseOperations|DrainAndRollingRestart|" +
-	"Snapshots|WatchGoesOnElsewhere|UsersOverTheMesh|UserFromOutsideTLS|Reload|RestoredBackup|Remove|KilledWorkerKeepsResults)$"
+// through lease, log, scheduler, gateway, users and remote operations while much
+// happens at once. It takes two to three times of a processor what a daemon as shipped
+// takes; `make prove-daemons` has all cases with it.
+const racedClusters = "^Test(Gateways|SubmitAnywhere|LeaseOperations|DrainAndRollingRestart|WatchGoesOnElsewhere|UsersOverTheMesh|UserFromOutsideTLS|" +
+	"Reload|RestoredBackup|Remove|KilledWorkerKeepsResults)$"
 
 // Packages that start clusters of real daemons, tor networks and guests.
 var clusters = []string{"./internal/demo", "./test/netns", "./test/onion", "./test/deb", "./internal/vmtest"}
@@ -89,10 +121,12 @@ func lanes(bin string, list func(patterns ...string) ([]string, error), single [
 	single = slices.DeleteFunc(slices.Clone(single), func(p string) bool { return slices.Contains(apart, p) || slices.Contains(plain, p) })
 	plain = slices.Concat(plain, single)
 	others := slices.DeleteFunc(all, func(p string) bool { return slices.Contains(apart, p) || slices.Contains(plain, p) })
+	// The linter vets everything.
 	test := func(args ...string) []string {
-		return slices.Concat([]string{"test", "-json", "-count=1", "-timeout=60m"}, args)
+		return slices.Concat([]string{"test", "-json", "-count=1", "-timeout=60m", "-vet=off"}, args)
 	}
 	raced := func(args ...string) []string { return test(slices.Concat(withRace, args)...) }
+	slowPkgs, slowNames := slowCases()
 	shipped := []string{"SKEIN_BIN=" + bin}
 	race := []string{"SKEIN_BIN=" + filepath.Join(bin, "race")}
 	// Each lane that computes ends with a package that uses one processor; the
@@ -109,20 +143,17 @@ func lanes(bin string, list func(patterns ...string) ([]string, error), single [
 		}},
 		{parts: []part{{name: "browser", dir: "web/browser", env: shipped, args: test("./...")}}},
 		// What it imports is the most that there is to compile.
-		{nice: computes, parts: []part{
-			{name: "bench vet", dir: "bench", args: []string{"vet", "./..."}},
-			{name: "bench", dir: "bench", args: test("-short", "./...")},
-		}},
+		{nice: computes, parts: []part{{name: "bench", dir: "bench", args: test("-short", "./...")}}},
 		{parts: []part{{name: "namespaces", env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
 		{nice: guests, first: true, parts: []part{{name: "guests", env: shipped, args: test("./internal/vmtest")}}},
 		{nice: computes, parts: []part{
-			{name: "race", env: race, args: raced(append([]string{"-skip=" + slowOfMesh}, others...)...)},
+			{name: "race", env: race, args: raced(append([]string{"-skip=" + slowNames}, others...)...)},
 		}},
 		{nice: computes, parts: []part{
 			{name: "coord, race", args: raced("-skip="+largeOfCoord, "./coord")},
 			{name: "coord, large", args: test("-run="+largeOfCoord, "./coord")},
-			{name: "mesh on fake time", args: test("-run="+slowOfMesh, "./mesh")},
-			{name: "without race", args: test(plain...)},
+			{name: "slow with race", env: shipped, args: test(append([]string{"-run=" + slowNames}, slowPkgs...)...)},
+			{name: "without race", env: shipped, args: test(plain...)},
 		}},
 	}, nil
 }

@@ -2,8 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"io/fs"
 	"os"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -192,9 +196,10 @@ func TestLanes(t *testing.T) {
 			t.Errorf("part %s runs %v", part, got)
 		}
 	}
-	ends("race", true, "-skip="+slowOfMesh, "m/mesh")
-	ends("mesh on fake time", false, "-run="+slowOfMesh, "./mesh")
-	ends("without race", false, "-timeout=60m", "m/lease", "m/mesh/topo")
+	pkgs, cases := slowCases()
+	ends("race", true, "-skip="+cases, "m/mesh")
+	ends("slow with race", false, slices.Concat([]string{"-run=" + cases}, pkgs)...)
+	ends("without race", false, "-vet=off", "m/lease", "m/mesh/topo")
 	ends("coord, race", true, "-skip="+largeOfCoord, "./coord")
 	ends("coord, large", false, "-run="+largeOfCoord, "./coord")
 	ends("daemons, race", true, "-run="+racedClusters, "./internal/demo")
@@ -209,3 +214,48 @@ func TestLanes(t *testing.T) {
 		t.Error("no part at all is fine")
 	}
 }
+
+// TestSlowCases: each case that is left out of the race detector's part is there, and no
+// other package has one of its name, which nobody would run.
+func TestSlowCases(t *testing.T) {
+	_, all := slowCases()
+	pattern, err := regexp.Compile(regexp.MustCompile(`/\^\([^)]*\)\$`).ReplaceAllString(all, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string][]string{}
+	root := os.DirFS("../..")
+	if err := fs.WalkDir(root, ".", func(file string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() && slices.Contains([]string{"bin", "node_modules", ".git"}, e.Name()) {
+			return cmp.Or(err, error(fs.SkipDir))
+		}
+		if !strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		text, err := fs.ReadFile(root, file)
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(text, -1) {
+			if name := string(m[1]); pattern.MatchString(name) && !slices.Contains(without, path.Dir(file)) {
+				have["./"+path.Dir(file)] = append(have["./"+path.Dir(file)], name)
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{}
+	for _, s := range slow {
+		want[s.pkg] = 1 + strings.Count(strings.Split(s.cases, "/")[0], "|")
+	}
+	for pkg, names := range have {
+		if len(names) != want[pkg] {
+			t.Errorf("%s has %q, want %d of them", pkg, names, want[pkg])
+		}
+		delete(want, pkg)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+}
+
+// without are packages that never run with the race detector and have cases of such names.
+var without = []string{"scheduler/flow"}

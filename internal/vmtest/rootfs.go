@@ -17,6 +17,10 @@ var rootModules = []string{"virtio_pci", "virtio_blk", "ext4"}
 // rootPackages make a minimal Debian one that boots with systemd, and has tor.
 const rootPackages = "systemd,systemd-sysv,udev,kmod,iproute2,tor"
 
+// rootSize of the image, most of it a hole: daemons warn where 256 MiB are left for the
+// event log, and scripts install packages twice.
+const rootSize = "2G"
+
 // FetchRootfs returns an ext4 image of a minimal Debian with systemd, in the
 // cache; the first call makes it. It needs root.
 func FetchRootfs(ctx context.Context) (string, error) {
@@ -32,8 +36,8 @@ func FetchTree(ctx context.Context) (string, error) {
 }
 
 func rootfs(ctx context.Context) (string, error) {
-	// Another list of packages is another tree.
-	return cached(ctx, fmt.Sprintf("debian-%08x", crc32.ChecksumIEEE([]byte(rootPackages))), bootstrap)
+	// Another list of packages is another tree, another size another image.
+	return cached(ctx, fmt.Sprintf("debian-%08x", crc32.ChecksumIEEE([]byte(rootPackages+" "+rootSize))), bootstrap)
 }
 
 func bootstrap(ctx context.Context, dir string) error {
@@ -51,7 +55,7 @@ func bootstrap(ctx context.Context, dir string) error {
 		}
 	}
 	image := filepath.Join(dir, "root.ext4")
-	_, err = command(ctx, dir, "mkfs.ext4", "-q", "-d", tree, "-E", "root_owner=0:0", image, "768M")
+	_, err = command(ctx, dir, "mkfs.ext4", "-q", "-d", tree, "-E", "root_owner=0:0", image, rootSize)
 	return err
 }
 

@@ -25,7 +25,14 @@ func build(t *testing.T, args ...string) string {
 	return out
 }
 
-func skein(t *testing.T) string { return build(t, "build", "-ldflags=-s -w", "cmd/skein") }
+// skein is the program of SKEIN_BIN, or built now.
+func skein(t *testing.T) string {
+	t.Helper()
+	if bin := os.Getenv("SKEIN_BIN"); bin != "" {
+		return filepath.Join(bin, "skein")
+	}
+	return build(t, "build", "-ldflags=-s -w", "cmd/skein")
+}
 
 // script joins the parts of a guest's script out of testdata.
 func script(t *testing.T, names ...string) string {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // compiledDir is where a host and an outside worker keep modules compiled, in their
@@ -28,6 +29,18 @@ func Warm(tb testing.TB, dir string) {
 	tb.Cleanup(func() { adopt(own, shared) })
 }
 
+// keepFor is for how long a module is kept for other tests.
+const keepFor = 24 * time.Hour
+
+// Modules is a directory with the modules that earlier tests have compiled, for a job
+// without a host.
+func Modules(tb testing.TB) string {
+	tb.Helper()
+	dir := tb.TempDir()
+	Warm(tb, dir)
+	return filepath.Join(dir, compiledDir)
+}
+
 // adopt copies the modules that to lacks, each at once. What cannot be copied is
 // compiled; what is damaged as well, as a host checks what it finds.
 func adopt(from, to string) {
@@ -37,6 +50,10 @@ func adopt(from, to string) {
 	}
 	for _, sums := range modules {
 		module := filepath.Dir(sums)
+		if old, err := os.Stat(sums); err != nil || time.Since(old.ModTime()) > keepFor {
+			_ = os.RemoveAll(module) // most likely nobody's any more: each change of a source is another module
+			continue
+		}
 		if _, err := os.Stat(filepath.Join(to, filepath.Base(module))); err == nil {
 			continue
 		}

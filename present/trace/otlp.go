@@ -82,7 +82,7 @@ func (t *Trace) OTLP() ([]byte, error) {
 	switch t.State {
 	case job.Completed:
 		root.Status = otlpStatus{Code: statusOK}
-	case job.Failed, job.Partial, job.TimedOut:
+	case job.Failed, job.Partial, job.TimedOut, job.Skipped:
 		root.Status = otlpStatus{Code: statusError, Message: t.Reason}
 	}
 	for _, m := range t.Moments {

@@ -246,6 +246,9 @@ func checkStep(s *flow.Step) error {
 	}
 	spec := s.Job
 	spec.Key = "wf"
+	if len(spec.After) > 0 {
+		return flow.Invalidf("job: after names jobs; what a step waits for stands in the step")
+	}
 	if err := spec.WithDefaults().Validate(); err != nil {
 		return flow.Invalidf("job: %s", strings.TrimPrefix(err.Error(), job.ErrSpec.Error()+": "))
 	}
@@ -391,6 +394,9 @@ func (g *Graph) takeValues() error {
 		count, err := g.takeItems(i)
 		if err == nil {
 			err = g.takeInputs(i)
+		}
+		if err == nil {
+			err = g.takeFiles(i)
 		}
 		if err == nil && n.Step.When != "" {
 			n.when, err = g.compileWhen(i)

@@ -72,7 +72,7 @@ func TestCompileRefuses(t *testing.T) {
 		"when not boolean":  {def(with(step("b"), func(s *flow.Step) { s.When = "1 + 2" })), nil, "step b: when: "},
 		"when too deep":     {def(with(step("b"), func(s *flow.Step) { s.When = strings.Repeat("1 + ", 200) + "1 == 2" })), nil, "step b: when: "},
 		"when calls":        {def(with(step("b"), func(s *flow.Step) { s.When = "now() != nil" })), nil, "step b: when: "},
-		"source":            {def(with(step("b"), func(s *flow.Step) { s.Outputs = map[string]string{"x": "file:a"} })), nil, "want aggregate, skipped or metric"},
+		"source":            {def(with(step("b"), func(s *flow.Step) { s.Outputs = map[string]string{"x": "disk:a"} })), nil, "want aggregate, skipped, metric:NAME.STATISTIC, file:NAME"},
 		"statistic":         {def(with(step("b"), func(s *flow.Step) { s.Outputs = map[string]string{"x": "metric:a.median"} })), nil, `unknown statistic "median"`},
 		"key":               {def(with(step("b"), func(s *flow.Step) { s.Job.Key = "k" })), nil, "step b: job: key is set"},
 		"job":               {def(with(step("b"), func(s *flow.Step) { s.Job = job.Spec{} })), nil, "step b: job: artefact is missing"},

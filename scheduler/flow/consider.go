@@ -32,7 +32,7 @@ func (m *Machine) consider(i int) {
 		case !met && m.halted(i) && m.steps[d.step].state == flow.Cancelled:
 			waits = true // as if that had not ended: neither was to go on
 		case !met:
-			m.closeStep(i, flow.Skipped, m.unmet(d))
+			m.closeStep(i, flow.Skipped, unmet(&m.g.nodes[d.step], &m.steps[d.step], d.want))
 			return
 		}
 	}
@@ -82,9 +82,9 @@ func (m *Machine) met(d dep) (met, ended bool) {
 	return true, true
 }
 
-func (m *Machine) unmet(d dep) string {
-	s, n := &m.steps[d.step], &m.g.nodes[d.step]
-	if d.want == wantFailure {
+// unmet says why a step that has ended does not let another begin.
+func unmet(n *node, s *step, w want) string {
+	if w == wantFailure {
 		return fmt.Sprintf("step %s did not fail", n.Name)
 	}
 	if s.state == flow.Skipped {
@@ -139,10 +139,14 @@ func (m *Machine) resume(i, k int, p *prior) {
 		s.queue = append(s.queue, k)
 		return
 	}
-	in.try, in.fails = p.try, p.fails
+	in.try, in.fails, in.losses = p.try, p.fails, p.losses
 	switch {
 	case p.good != nil:
 		in.outputs, in.job = p.good.End.Outputs, p.good.Job
+		if r := p.remake; r.on || r.made+r.fails > 0 {
+			r.due = never
+			m.remakes[place{i, k}] = &r
+		}
 		m.close(i, k, p.good.End.State)
 	case p.running != nil:
 		in.state, in.try, in.job = flow.Running, p.running.Try, p.running.Job

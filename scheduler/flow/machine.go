@@ -34,6 +34,7 @@ type Machine struct {
 	over    bool
 	failure string // the first
 	all     int    // instances
+	remakes map[place]*remake
 	clock   clock
 	turn    turn
 }
@@ -78,8 +79,10 @@ type step struct {
 
 // prior is what the log says of an instance.
 type prior struct {
-	try     int // the last one, of all rounds
-	fails   int // of this round
+	try     int    // the last one, of all rounds
+	fails   int    // of this round
+	losses  int    // of its files, in this round
+	remake  remake // behind good
 	good    *flows.Try
 	running *flows.Try
 	bad     *flows.Try    // the last of this round, if it ended as a failure
@@ -93,13 +96,16 @@ type instance struct {
 	fails   int
 	job     job.ID // of that try, once it was asked for
 	ready   time.Duration
+	looking bool // for its files
+	held    *End // how its job ended, while they are looked for
+	losses  int  // of them
 	reason  string
 	outputs map[string]json.RawMessage
 }
 
 // New makes the Machine of a run. wall is the time of the log's clocks at now.
 func New(g *Graph, run flows.Run, now time.Duration, wall time.Time) *Machine {
-	m := &Machine{g: g, run: run, open: len(g.nodes), steps: make([]step, len(g.nodes)), clock: clock{never, never}}
+	m := &Machine{g: g, run: run, open: len(g.nodes), steps: make([]step, len(g.nodes)), remakes: make(map[place]*remake), clock: clock{never, never}}
 	m.run.Tries = nil
 	since := func(at cluster.HLC) time.Duration { return now - max(0, wall.Sub(at.Time())) }
 	began := max(run.Submitted, run.RetriedAt)
@@ -149,28 +155,37 @@ func (m *Machine) recall(t *flows.Try, since func(cluster.HLC) time.Duration) {
 	m.steps[i].begun = m.steps[i].begun || t.Round == m.run.Round
 	switch {
 	case t.End != nil && m.g.nodes[i].good(t.End.State):
-		if m.counts(i, t.Round) {
-			p.good = t
+		if m.g.counts(m.run.From, i, t.Round) {
+			if p.good != nil && t.Round == m.run.Round {
+				p.remake.made++
+			}
+			p.good, p.remake.on, p.remake.fails = t, false, 0
 		}
 	case t.Round != m.run.Round:
+	case p.good != nil:
+		restoring(m).recallRemake(i, p, t)
+	case t.End != nil && t.End.Lost:
+		p.losses++
+		p.running = nil
 	case t.End == nil:
 		p.running, p.bad = t, nil
 	default:
 		p.running, p.bad, p.endedAt = nil, t, since(t.Ended)
 		p.fails++
 		if m.failure == "" && (t.End.Final || p.fails > m.g.nodes[i].Retry.Times) && m.g.nodes[i].failureOf() != flow.FailureIgnore {
-			m.failure = m.because(i, t.End.State, t.End.Reason)
+			m.failure = m.g.nodes[i].because(t.End.State, t.End.Reason)
 		}
 	}
 }
 
-// counts reports whether what a step completed in a round was not begun again since.
-func (m *Machine) counts(i, round int) bool {
-	for r, from := range m.run.From {
+// counts reports whether what a step completed in a round was not begun again since, from
+// those steps.
+func (g *Graph) counts(begun []string, i, round int) bool {
+	for r, from := range begun {
 		if r+1 <= round || from == "" {
 			continue
 		}
-		if at, ok := m.g.byName[from]; ok && (at == i || m.g.nodes[i].above[at]) {
+		if at, ok := g.byName[from]; ok && (at == i || g.nodes[i].above[at]) {
 			return false
 		}
 	}
@@ -182,8 +197,8 @@ func (n *node) good(s flow.State) bool {
 	return s == flow.Completed || s == flow.Partial && n.AcceptPartial
 }
 
-// Over reports whether the run has ended.
-func (m *Machine) Over() bool { return m.over }
+// Ends reports whether the run is to end, and whether it has.
+func (m *Machine) Ends() (stopping, over bool) { return m.ending.stopping, m.over }
 
 // Owner is whose the run is.
 func (m *Machine) Owner() string { return m.run.Owner }
@@ -199,6 +214,11 @@ func (m *Machine) Next(now time.Duration) (at time.Duration, ok bool) {
 	}
 	if !m.ending.stopping {
 		at = min(at, m.clock.deadline)
+	}
+	for _, r := range m.remakes {
+		if !r.on {
+			at = min(at, r.due)
+		}
 	}
 	for i := range m.steps {
 		if s := &m.steps[i]; len(s.queue) > 0 && s.running < m.g.nodes[i].parallel() {
@@ -226,18 +246,22 @@ func (m *Machine) Step(e Event, now time.Duration) []Action {
 		m.expire()
 	case JobEnded:
 		m.jobEnded(e)
+	case Located:
+		restoring(m).located(e)
 	case Assembled:
 		if i, in := m.find(e.Name); in != nil && in.job == "" {
-			m.start(i, e.Index, e.Config)
+			m.start(i, e.Index, e.Name, e.Config)
+		} else if p, r := restoring(m).remakeOf(e.Name); r != nil && r.job == "" {
+			m.start(p.step, p.index, e.Name, e.Config)
 		}
 	case Refused:
 		if i, in := m.find(e.Name); in != nil {
 			m.putOff(i, e.Index, e.After)
+		} else if p, r := restoring(m).remakeOf(e.Name); r != nil {
+			restoring(m).remakeOff(p, r, e.After)
 		}
 	case Rejected:
-		if i, in := m.find(e.Name); in != nil {
-			m.end(i, e.Index, End{State: flow.Failed, Reason: e.Reason, Final: true})
-		}
+		m.cannot(e.Name, e.Reason)
 	case Stopped:
 		m.stop(flow.StopAsked, e.Reason, e.Now, false)
 	}
@@ -247,9 +271,25 @@ func (m *Machine) Step(e Event, now time.Duration) []Action {
 	return out
 }
 
-// putOff has a try begin later that was asked for.
+// cannot ends a try that can never be.
+func (m *Machine) cannot(n Name, reason string) {
+	end := End{State: flow.Failed, Reason: reason, Final: true}
+	if i, in := m.find(n); in != nil {
+		m.end(i, n.Index, end)
+	} else if p, r := restoring(m).remakeOf(n); r != nil {
+		restoring(m).remade(p, r, end)
+	}
+}
+
+// putOff has a try begin later that was asked for. One that has ended has, whatever became
+// of its files.
 func (m *Machine) putOff(i, k int, after time.Duration) {
 	in := &m.steps[i].inst[k]
+	held := in.held
+	if in.looking, in.held = false, nil; held != nil {
+		m.end(i, k, *held)
+		return
+	}
 	m.steps[i].running--
 	if m.halted(i) {
 		m.close(i, k, flow.Cancelled)
@@ -291,6 +331,7 @@ func (m *Machine) expire() {
 		}
 		m.pump(i)
 	}
+	restoring(m).startRemakes()
 }
 
 // wake lets the instances begin whose time has come.
@@ -341,54 +382,87 @@ func (m *Machine) pump(i int) {
 
 // begin begins the next try at an instance.
 func (m *Machine) begin(i, k int) {
-	s, n := &m.steps[i], &m.g.nodes[i]
+	s := &m.steps[i]
 	in := &s.inst[k]
 	in.state, in.try, in.job, in.reason = flow.Running, in.try+1, "", ""
 	s.state = flow.Running
 	s.running++
+	if in.looking = restoring(m).locate(i, m.name(i, k), false); !in.looking {
+		m.prepare(i, k, m.name(i, k))
+	}
+}
+
+// prepare makes the config document of a try, or starts it where it has none.
+func (m *Machine) prepare(i, k int, as Name) {
+	n := &m.g.nodes[i]
 	if len(n.inputs) == 0 {
-		m.start(i, k, n.Job.Config)
+		m.start(i, k, as, n.Job.Config)
 		return
 	}
 	doc, err := m.document(i, k)
 	if err != nil {
-		m.end(i, k, End{State: flow.Failed, Reason: err.Error(), Final: true})
+		m.cannot(as, err.Error())
 		return
 	}
-	m.do(Assemble{Name: m.name(i, k), Doc: doc})
+	m.do(Assemble{Name: as, Doc: doc})
 }
 
 func (m *Machine) name(i, k int) Name {
 	return Name{Step: m.g.nodes[i].Name, Index: k, Try: m.steps[i].inst[k].try}
 }
 
-func (m *Machine) start(i, k int, config cluster.Hash) {
-	n, in := &m.g.nodes[i], &m.steps[i].inst[k]
+func (m *Machine) start(i, k int, as Name, config cluster.Hash) {
+	n := &m.g.nodes[i]
 	spec := n.Job.WithDefaults()
 	spec.Config = config
-	spec.Key = flow.JobKey(m.run.Run, n.Name, k, in.try)
+	spec.Key = flow.JobKey(m.run.Run, n.Name, k, as.Try)
 	if spec.Name == "" {
 		spec.Name = n.Name
 	}
-	in.job = job.NewID(m.run.Owner, spec.Key)
-	m.do(Start{Name: m.name(i, k), Round: m.run.Round, Spec: spec})
+	var err error
+	if spec.Files, err = m.files(i); err == nil {
+		err = spec.Validate()
+	}
+	if err != nil {
+		m.cannot(as, err.Error())
+		return
+	}
+	id := job.NewID(m.run.Owner, spec.Key)
+	if _, r := restoring(m).remakeOf(as); r != nil {
+		r.job = id
+	} else {
+		m.steps[i].inst[k].job = id
+	}
+	m.do(Start{Name: as, Round: m.run.Round, Spec: spec})
 }
 
 // jobEnded takes in how the job of a try ended.
 func (m *Machine) jobEnded(e JobEnded) {
 	i, in := m.find(e.Name)
-	if in == nil || in.job == "" {
+	p, r := restoring(m).remakeOf(e.Name)
+	switch {
+	case in != nil && in.job != "" && !in.looking:
+	case r != nil && r.job != "":
+		i = p.step
+	default:
 		return
 	}
 	end := End{State: flow.OfJob(e.State), Reason: e.Reason}
 	if m.g.nodes[i].good(end.State) {
-		outputs, err := m.g.nodes[i].outputsOf(e.Result)
+		outputs, err := m.g.nodes[i].outputsOf(e.Result, e.Left)
 		if err != nil {
 			end = End{State: flow.Failed, Reason: err.Error(), Final: true}
 		}
 		end.Outputs = outputs
 	}
-	m.end(i, e.Index, end)
+	switch {
+	case in == nil:
+		restoring(m).remade(p, r, end)
+	case slices.Contains(retryable, end.State) && !end.Final && in.losses < maxLost && !m.halted(i) && restoring(m).locate(i, e.Name, true):
+		in.looking, in.held = true, &end // it may have failed for want of a file
+	default:
+		m.end(i, e.Index, end)
+	}
 }
 
 // end ends the running try at an instance, which is tried again if it may be.
@@ -400,11 +474,14 @@ func (m *Machine) end(i, k int, e End) {
 	s.running--
 	in.reason = e.Reason
 	good := n.good(e.State)
-	if !good {
+	if !good && !e.Lost {
 		in.fails++
 	}
-	if !good && m.again(i, in.fails, e.State, e.Final) {
-		in.state, in.ready = flow.Ready, m.turn.now+seconds(n.Retry.BackoffSeconds)
+	if !good && (e.Lost && !m.halted(i) || !e.Lost && m.again(i, in.fails, e.State, e.Final)) {
+		in.state, in.ready = flow.Ready, m.turn.now
+		if !e.Lost {
+			in.ready += seconds(n.Retry.BackoffSeconds)
+		}
 		m.wait(i, k)
 		if in.ready <= m.turn.now {
 			m.wake(i)
@@ -478,15 +555,15 @@ func (m *Machine) closeStep(i int, state flow.State, reason string) {
 		return
 	}
 	if m.failure == "" && n.failureOf() != flow.FailureIgnore {
-		m.failure = m.because(i, state, reason)
+		m.failure = m.g.nodes[i].because(state, reason)
 	}
 	if n.failureOf() == flow.FailureStop {
-		m.stop(flow.StopFailure, m.because(i, state, reason), false, true)
+		m.stop(flow.StopFailure, m.g.nodes[i].because(state, reason), false, true)
 	}
 }
 
-func (m *Machine) because(i int, state flow.State, reason string) string {
-	out := "step " + m.g.nodes[i].Name + ": " + string(state)
+func (n *node) because(state flow.State, reason string) string {
+	out := "step " + n.Name + ": " + string(state)
 	if reason != "" {
 		out += ": " + reason
 	}
@@ -514,6 +591,7 @@ func (m *Machine) settle() {
 	}
 	if m.open == 0 && !m.over {
 		m.over = true
+		restoring(m).haltRemakes(-1)
 		state, reason := m.result()
 		m.do(Finish{Round: m.run.Round, State: state, Reason: reason})
 	}
@@ -576,7 +654,11 @@ const wasStopped = "the run was stopped"
 func (m *Machine) halt() {
 	for i := range m.steps {
 		s := &m.steps[i]
-		if !m.halted(i) || s.state.Final() {
+		if !m.halted(i) {
+			continue
+		}
+		restoring(m).haltRemakes(i)
+		if s.state.Final() {
 			continue
 		}
 		switch {

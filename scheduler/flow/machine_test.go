@@ -108,19 +108,27 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestHolderDiesAtEveryEvent cuts the log before and behind each append, and behind the
-// end of each job: the end, the outputs and what was computed are the same, and no job
-// was submitted twice.
+// TestHolderDiesAtEveryEvent cuts the log behind each event, and behind the end of each
+// job: the end, the outputs and what was computed are the same, and no job was submitted
+// twice.
 func TestHolderDiesAtEveryEvent(t *testing.T) {
+	for _, orphans := range []bool{false, true} {
+		diesEverywhere(t, orphans)
+	}
+}
+
+func diesEverywhere(t *testing.T, orphans bool) {
+	t.Helper()
 	jobs := 0
 	for cut := -1; ; cut++ {
 		w := newWorld(t, twelve(), nil, ofTwelve)
-		w.cut = cut
+		w.cut, w.orphans = cut, orphans
 		w.toEnd(nil)
 		if cut >= 0 && w.deaths == 0 {
-			if cut < 50 {
+			if cut < 80 {
 				t.Errorf("only %d places to die at", cut)
 			}
+			t.Logf("the holder died at %d places", cut)
 			return
 		}
 		if got := w.show(); got != wantTwelve {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/skein-project/skein/cluster/flow"
@@ -165,6 +166,7 @@ func model(t testing.TB, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 23))
 	d, outcome := random(rng)
 	w := newWorld(t, d, nil, outcome)
+	w.orphans = rng.IntN(2) == 0
 	if rng.IntN(2) == 0 {
 		w.refuse = func() bool { return rng.IntN(4) == 0 }
 	}
@@ -227,11 +229,17 @@ func model(t testing.TB, seed uint64) {
 	}
 }
 
-// TestModel runs random workflows whose holder dies again and again.
+// TestModel runs random workflows whose holder dies again and again; SKEIN_PROVE=1 many
+// more of them.
 func TestModel(t *testing.T) {
-	for seed := range uint64(3000) {
+	seeds := uint64(3000)
+	if os.Getenv("SKEIN_PROVE") == "1" {
+		seeds = 100_000
+	}
+	for seed := range seeds {
 		model(t, seed)
 	}
+	t.Logf("%d runs", seeds)
 }
 
 func FuzzModel(f *testing.F) {

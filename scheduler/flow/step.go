@@ -27,7 +27,13 @@ type (
 		Name
 		State  job.State
 		Reason string
-		Result *job.Result // nil: it has none
+		Result *job.Result      // nil: it has none
+		Left   []job.OutputFile // by its chunks
+	}
+	// Located says which of the files of a try are on no host any more.
+	Located struct {
+		Name
+		Lost []cluster.Hash
 	}
 	// Assembled says that the config document of a try is where its job needs it.
 	Assembled struct {
@@ -69,6 +75,13 @@ type Action interface {
 
 // Actions.
 type (
+	// Locate wants to know whether files are still there, which Located or Refused
+	// answers.
+	Locate struct {
+		Name
+		Files []cluster.Hash
+		Fresh bool // a moment ago is too long ago
+	}
 	// Assemble wants a config document stored, which Assembled or Refused answers.
 	Assemble struct {
 		Name
@@ -93,6 +106,7 @@ type (
 		State   flow.State
 		Reason  string
 		Final   bool // another try would fail as well
+		Lost    bool // for want of files: that is no failure of its own
 		Outputs map[string]json.RawMessage
 	}
 	// Stop begins to end the run, to be logged.
@@ -113,11 +127,13 @@ type (
 func (Begin) isEvent()     {}
 func (Tick) isEvent()      {}
 func (JobEnded) isEvent()  {}
+func (Located) isEvent()   {}
 func (Assembled) isEvent() {}
 func (Refused) isEvent()   {}
 func (Rejected) isEvent()  {}
 func (Stopped) isEvent()   {}
 
+func (Locate) isAction()   {}
 func (Assemble) isAction() {}
 func (Start) isAction()    {}
 func (StopJob) isAction()  {}
@@ -129,12 +145,14 @@ func (Finish) isAction()   {}
 func (Begin) String() string       { return "begin" }
 func (Tick) String() string        { return "tick" }
 func (e JobEnded) String() string  { return fmt.Sprintf("job of %s ended %s", e.Name, e.State) }
+func (e Located) String() string   { return fmt.Sprintf("%s: %d files lost", e.Name, len(e.Lost)) }
 func (e Assembled) String() string { return fmt.Sprintf("%s assembled", e.Name) }
 func (e Refused) String() string   { return fmt.Sprintf("%s refused for %s", e.Name, e.After) }
 func (e Rejected) String() string  { return fmt.Sprintf("%s rejected: %s", e.Name, e.Reason) }
 func (e Stopped) String() string   { return fmt.Sprintf("stopped, now %t", e.Now) }
 
 // String names an action, as the next ones do.
+func (a Locate) String() string   { return fmt.Sprintf("locate %d files of %s", len(a.Files), a.Name) }
 func (a Assemble) String() string { return fmt.Sprintf("assemble %s", a.Name) }
 func (a Start) String() string    { return fmt.Sprintf("start %s", a.Name) }
 func (a StopJob) String() string  { return fmt.Sprintf("stop job of %s", a.Name) }

@@ -59,9 +59,11 @@ func (n *node) items(look func(path []string) (any, error)) ([]any, error) {
 
 // source says where an output comes from.
 type source struct {
-	kind   string // aggregate, skipped or metric
+	kind   string // aggregate, skipped, metric, file or files
 	metric string
 	stat   string
+	file   string // of file and files: its name
+	chunk  int    // of file: of which chunk; negative: of the only one
 }
 
 // Kinds of sources, and statistics of a metric.
@@ -69,16 +71,42 @@ const (
 	sourceAggregate = "aggregate"
 	sourceSkipped   = "skipped"
 	sourceMetric    = "metric"
+	sourceFile      = "file"
+	sourceFiles     = "files"
 )
+
+// isFile reports that s is a file, or a list of some, by their hashes.
+func (s source) isFile() bool { return s.kind == sourceFile || s.kind == sourceFiles }
+
+// parseFile reads "file:NAME", "file:NAME@CHUNK" and "files:NAME".
+func parseFile(s string) (out source, is bool, err error) {
+	kind, name, _ := strings.Cut(s, ":")
+	out = source{kind: kind, file: name, chunk: -1}
+	if !out.isFile() {
+		return out, false, nil
+	}
+	if name, at, ok := strings.Cut(name, "@"); ok && kind == sourceFile {
+		n, err := strconv.ParseUint(at, 10, 31)
+		if err != nil || n >= job.MaxChunks {
+			return out, true, fmt.Errorf("%.64q: no chunk %.16q, they are counted from 0", s, at)
+		}
+		out.file, out.chunk = name, int(n)
+	}
+	_, err = job.ParseFileName(out.file)
+	return out, true, err
+}
 
 func parseSource(s string) (source, error) {
 	if s == sourceAggregate || s == sourceSkipped {
 		return source{kind: s}, nil
 	}
+	if out, is, err := parseFile(s); is {
+		return out, err
+	}
 	rest, ok := strings.CutPrefix(s, sourceMetric+":")
 	dot := strings.LastIndexByte(rest, '.')
 	if !ok || dot < 1 {
-		return source{}, fmt.Errorf("%.64q: want aggregate, skipped or metric:NAME.STATISTIC", s)
+		return source{}, fmt.Errorf("%.64q: want aggregate, skipped, metric:NAME.STATISTIC, file:NAME, file:NAME@CHUNK or files:NAME", s)
 	}
 	out := source{kind: sourceMetric, metric: rest[:dot], stat: rest[dot+1:]}
 	switch out.stat {
@@ -96,8 +124,30 @@ func parseSource(s string) (source, error) {
 // quantile reads p50 as 0.5, p999 as 0.999.
 func quantile(digits string, v uint64) float64 { return float64(v) / math.Pow10(len(digits)) }
 
-// of takes an output from the result of a job.
-func (s source) of(r *job.Result) (any, error) {
+// ofFiles takes a file, or a list of some, from what the chunks of a job left.
+func (s source) ofFiles(left []job.OutputFile) (any, error) {
+	all := []string{}
+	for _, f := range left {
+		if f.Name == s.file && (s.chunk < 0 || s.chunk == f.Chunk) {
+			all = append(all, f.Hash.String())
+		}
+	}
+	switch {
+	case s.kind == sourceFiles:
+		return all, nil
+	case len(all) == 0:
+		return nil, fmt.Errorf("the job left no file %s", s.file)
+	case len(all) > 1:
+		return nil, fmt.Errorf("%d chunks of the job left a file %s: say of which with file:%s@CHUNK, or take files:%s", len(all), s.file, s.file, s.file)
+	}
+	return all[0], nil
+}
+
+// of takes an output from the result of a job, and what its chunks left.
+func (s source) of(r *job.Result, left []job.OutputFile) (any, error) {
+	if s.isFile() {
+		return s.ofFiles(left)
+	}
 	if r == nil {
 		return nil, errors.New("the job has no result")
 	}
@@ -148,14 +198,15 @@ func (s source) of(r *job.Result) (any, error) {
 	return v, nil
 }
 
-// outputsOf takes all outputs of a step from the result of a job.
-func (n *node) outputsOf(r *job.Result) (map[string]json.RawMessage, error) {
+// outputsOf takes all outputs of a step from the result of a job, and what its chunks
+// left.
+func (n *node) outputsOf(r *job.Result, left []job.OutputFile) (map[string]json.RawMessage, error) {
 	if len(n.outputs) == 0 {
 		return nil, nil
 	}
 	out, size := make(map[string]json.RawMessage, len(n.outputs)), 0
 	for _, name := range sortedKeys(n.outputs) {
-		v, err := n.outputs[name].of(r)
+		v, err := n.outputs[name].of(r, left)
 		if err != nil {
 			return nil, fmt.Errorf("output %s: %w", name, err)
 		}

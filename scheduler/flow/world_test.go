@@ -33,10 +33,17 @@ type world struct {
 	jobs    map[job.ID]*simJob
 	order   []job.ID // of jobs that run
 	docs    []Assemble
+	looks   []Locate
+	left    func(Name) []job.OutputFile // what a job leaves; nil: nothing
+	lose    map[cluster.Hash]bool       // files that are lost when a first try has left them
+	gone    map[cluster.Hash]bool
+	lost    func(cluster.Hash) bool // as well, if there is one
+	noLook  func() bool             // nobody can look just now
 	stored  map[string]cluster.Hash
 	outcome func(Name) (job.State, *job.Result)
 	cut     int // appends until the holder dies; below 0: never
 	deaths  int
+	orphans bool        // jobs that were submitted and not logged as started end while nobody holds
 	refuse  func() bool // a submission
 	starts  map[Name]int
 	log     []string
@@ -47,6 +54,7 @@ type simJob struct {
 	config cluster.Hash
 	state  job.State
 	result *job.Result
+	left   []job.OutputFile
 }
 
 // metric is the result of a job with one metric.
@@ -66,7 +74,8 @@ func newWorld(t testing.TB, d flow.Def, params map[string]json.RawMessage, outco
 	}
 	w := &world{
 		t: t, run: flow.NewRunID(owner, "k"), fold: flows.New(), jobs: map[job.ID]*simJob{}, stored: map[string]cluster.Hash{},
-		outcome: outcome, cut: -1, starts: map[Name]int{}, refuse: func() bool { return false },
+		left: func(Name) []job.OutputFile { return nil }, gone: map[cluster.Hash]bool{},
+		outcome: outcome, cut: -1, starts: map[Name]int{}, refuse: func() bool { return false }, noLook: func() bool { return false },
 	}
 	if w.g, err = Compile(d, params); err != nil {
 		t.Fatal(err)
@@ -102,7 +111,7 @@ func (w *world) state() flows.Run {
 // begin makes a Machine of the log, as a new holder does.
 func (w *world) begin() {
 	run := w.state()
-	w.docs, w.order = nil, nil
+	w.docs, w.looks, w.order = nil, nil, nil
 	w.m = nil
 	if !run.Open() {
 		return
@@ -119,7 +128,7 @@ func (w *world) begin() {
 		if j := w.jobs[t.Job]; j == nil {
 			w.t.Fatalf("job of %s[%d]#%d was started and never submitted", t.Step, t.Index, t.Try)
 		} else if j.state != "" {
-			w.step(JobEnded{Name: j.Name, State: j.state, Result: j.result})
+			w.step(JobEnded{Name: j.Name, State: j.state, Result: j.result, Left: j.left})
 		} else if !slices.Contains(w.order, t.Job) {
 			w.order = append(w.order, t.Job)
 		}
@@ -139,8 +148,48 @@ func (w *world) die() bool {
 	return true
 }
 
-// step gives the Machine an event and makes what follows durable, all or nothing, as one
-// append does. If the holder dies, the next one goes on from the log.
+// endOrphans lets jobs run to their end that were submitted and not logged as started.
+func (w *world) endOrphans(submit []*simJob) {
+	for _, j := range submit {
+		if w.jobs[flow.JobOf(owner, w.run, j.Step, j.Index, j.Try)] == j {
+			w.ends(j)
+		}
+	}
+}
+
+// ends has a job end, which leaves its files.
+func (w *world) ends(j *simJob) {
+	if j.state, j.result = w.outcome(j.Name); j.state != job.Completed {
+		return
+	}
+	j.left = w.left(j.Name)
+	for _, f := range j.left {
+		delete(w.gone, f.Hash)
+		if j.Try == 1 && w.lose[f.Hash] {
+			w.gone[f.Hash] = true
+		}
+	}
+}
+
+// look answers which files are lost.
+func (w *world) look() {
+	l := w.looks[0]
+	w.looks = w.looks[1:]
+	if w.noLook() {
+		w.step(Refused{Name: l.Name, After: time.Second})
+		return
+	}
+	e := Located{Name: l.Name}
+	for _, h := range l.Files {
+		if w.gone[h] || w.lost != nil && w.lost(h) {
+			e.Lost = append(e.Lost, h)
+		}
+	}
+	w.step(e)
+}
+
+// step gives the Machine an event and makes what follows durable. If the holder dies, of
+// one append the beginning may be there, and the next one goes on from the log.
 func (w *world) step(e Event) {
 	if w.m == nil {
 		return
@@ -148,11 +197,13 @@ func (w *world) step(e Event) {
 	var starts []event.StepStart
 	var ends []event.StepEnd
 	var last []func()
-	submit := map[job.ID]*simJob{}
+	var submit []*simJob
 	var over []job.ID
 	for todo := []Event{e}; len(todo) > 0; todo = todo[1:] {
 		for _, a := range w.m.Step(todo[0], w.now) {
 			switch a := a.(type) {
+			case Locate:
+				w.looks = append(w.looks, a)
 			case Assemble:
 				w.docs = append(w.docs, a)
 			case Start:
@@ -165,7 +216,7 @@ func (w *world) step(e Event) {
 					w.t.Fatalf("%s has key %s", a, a.Spec.Key)
 				}
 				if have := w.jobs[id]; have == nil {
-					submit[id] = &simJob{Name: a.Name, config: a.Spec.Config}
+					submit = append(submit, &simJob{Name: a.Name, config: a.Spec.Config})
 				} else if have.config != a.Spec.Config {
 					w.t.Fatalf("%s: another job under the same key", a)
 				}
@@ -177,7 +228,7 @@ func (w *world) step(e Event) {
 				}
 			case End:
 				ends = append(ends, event.StepEnd{
-					Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, State: a.State, Reason: a.Reason, Final: a.Final, Outputs: a.Outputs,
+					Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, State: a.State, Reason: a.Reason, Final: a.Final, Lost: a.Lost, Outputs: a.Outputs,
 				})
 			case Stop:
 				last = append(last, func() {
@@ -192,30 +243,33 @@ func (w *world) step(e Event) {
 	}
 	w.check()
 	if len(starts)+len(ends)+len(last) > 0 {
-		if w.die() { // before the append: nothing of it is there
-			w.begin()
-			return
+		var events []func()
+		for _, j := range submit {
+			events = append(events, func() { w.jobs[flow.JobOf(owner, w.run, j.Step, j.Index, j.Try)] = j; w.starts[j.Name]++ })
 		}
-		for id, j := range submit {
-			w.jobs[id] = j
-			w.starts[j.Name]++
+		if len(ends) > 0 {
+			events = append(events, func() { w.append(event.KindStepsEnded, event.StepsEnded{Run: w.run, Ends: ends}) })
+		}
+		if len(starts) > 0 {
+			events = append(events, func() { w.append(event.KindStepsStarted, event.StepsStarted{Run: w.run, Starts: starts}) })
+		}
+		for _, f := range append(events, last...) {
+			if w.die() { // before the append, or it is torn
+				if w.orphans {
+					w.endOrphans(submit)
+				}
+				w.begin()
+				return
+			}
+			f()
 		}
 		for _, s := range starts {
 			if w.jobs[s.Job].state == "" {
 				w.order = append(w.order, s.Job)
 			}
 		}
-		if len(ends) > 0 {
-			w.append(event.KindStepsEnded, event.StepsEnded{Run: w.run, Ends: ends})
-		}
-		if len(starts) > 0 {
-			w.append(event.KindStepsStarted, event.StepsStarted{Run: w.run, Starts: starts})
-		}
-		for _, f := range last {
-			f()
-		}
 	}
-	if w.m.Over() {
+	if _, over := w.m.Ends(); over {
 		w.m = nil
 		return
 	}
@@ -229,7 +283,7 @@ func (w *world) step(e Event) {
 	}
 	for _, s := range starts {
 		if j := w.jobs[s.Job]; j.state != "" && w.m != nil {
-			w.step(JobEnded{Name: j.Name, State: j.state, Result: j.result})
+			w.step(JobEnded{Name: j.Name, State: j.state, Result: j.result, Left: j.left})
 		}
 	}
 }
@@ -263,12 +317,12 @@ func (w *world) endJob(k int) {
 	id := w.order[k]
 	w.drop(id)
 	j := w.jobs[id]
-	j.state, j.result = w.outcome(j.Name)
+	w.ends(j)
 	if w.die() {
 		w.begin()
 		return
 	}
-	w.step(JobEnded{Name: j.Name, State: j.state, Result: j.result})
+	w.step(JobEnded{Name: j.Name, State: j.state, Result: j.result, Left: j.left})
 }
 
 // store makes a document durable.
@@ -297,6 +351,8 @@ func (w *world) toEnd(rng *rand.Rand) {
 			return
 		}
 		switch {
+		case len(w.looks) > 0:
+			w.look()
 		case len(w.docs) > 0:
 			w.store()
 		case len(w.order) > 0:

@@ -16,6 +16,7 @@ import (
 // Service measures one scheduler. It belongs to one goroutine.
 type Service struct {
 	waits map[job.ID]time.Time // jobs of which nothing was assigned yet, since when
+	after map[job.ID]time.Time // those of steps, since what they waited for had ended
 
 	assign  prometheus.Histogram
 	queued  prometheus.Histogram
@@ -24,12 +25,14 @@ type Service struct {
 	drain   *prometheus.GaugeVec
 	workers *prometheus.GaugeVec
 	refused *prometheus.CounterVec
+	flows   *prometheus.GaugeVec
+	release prometheus.Histogram
 }
 
 // NewService returns the metrics of a service without jobs.
 func NewService() *Service {
 	s := &Service{
-		waits: make(map[job.ID]time.Time),
+		waits: make(map[job.ID]time.Time), after: make(map[job.ID]time.Time),
 		assign: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "skein_assign_duration_seconds", Help: "From what made chunks assignable to the handing over to the worker's stream, the assignment being durable.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
@@ -53,6 +56,13 @@ func NewService() *Service {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_results_refused_total", Help: "Results that do not count: invalid, closed (the chunk has one, or its job ended), misplaced (no such chunk).",
 		}, []string{"reason"}),
+		flows: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "skein_workflows", Help: "Open runs of workflows that this host carries out, by state: queued, running, stopping.",
+		}, []string{"state"}),
+		release: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "skein_workflow_release_seconds", Help: "From the logged end of a job to the handing over of the first chunk of a step that waited for it.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
+		}),
 	}
 	for _, reason := range []string{"invalid", "closed", "misplaced"} {
 		s.refused.WithLabelValues(reason)
@@ -62,7 +72,7 @@ func NewService() *Service {
 
 // Collectors are what is to be registered.
 func (s *Service) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.assign, s.queued, s.oldest, s.waiting, s.drain, s.workers, s.refused}
+	return []prometheus.Collector{s.assign, s.queued, s.oldest, s.waiting, s.drain, s.workers, s.refused, s.flows, s.release}
 }
 
 // Begin is called with each event that the plan gets.
@@ -82,8 +92,13 @@ func (s *Service) Acted(action step.Action, began, now time.Time) {
 			s.queued.Observe(now.Sub(since).Seconds())
 			delete(s.waits, a.Job)
 		}
+		if since, ok := s.after[a.Job]; ok {
+			s.release.Observe(now.Sub(since).Seconds())
+			delete(s.after, a.Job)
+		}
 	case step.Finish:
 		delete(s.waits, a.Job)
+		delete(s.after, a.Job)
 	case step.Fail:
 		if strings.HasPrefix(a.Reason, job.ErrResult.Error()) {
 			s.refused.WithLabelValues("invalid").Inc()
@@ -93,6 +108,16 @@ func (s *Service) Acted(action step.Action, began, now time.Time) {
 	case step.Offence:
 		s.refused.WithLabelValues("misplaced").Inc()
 	}
+}
+
+// Released is called with the job of a step that was submitted because another had ended.
+func (s *Service) Released(id job.ID, since time.Time) { s.after[id] = since }
+
+// Flows is called at every tick, with how many runs are open.
+func (s *Service) Flows(queued, running, stopping int) {
+	s.flows.WithLabelValues("queued").Set(float64(queued))
+	s.flows.WithLabelValues("running").Set(float64(running))
+	s.flows.WithLabelValues("stopping").Set(float64(stopping))
 }
 
 // Look is called at every tick.
@@ -126,6 +151,8 @@ func (s *Service) Waiting(list []plan.Waiting) {
 // End forgets what was of a term.
 func (s *Service) End() {
 	clear(s.waits)
+	clear(s.after)
+	s.flows.Reset()
 	s.oldest.Set(0)
 	s.waiting.Reset()
 	s.drain.Reset()

@@ -22,6 +22,7 @@ func (p *Plan) connect(e step.WorkerConnected, now time.Duration) {
 		w.slots = min(e.Slots, trust.MaxSlots)
 		w.credits = min(cmp.Or(e.Credits, 2*w.slots), 2*w.slots)
 	}
+	w.host.Files, w.host.Full = e.Files && !e.Stranger, false
 	p.roster.learn(w)
 	p.accepts(w, e.Owner, e.Accept)
 	if w.output = now; w.signal == vital.Stuck && now >= w.until {
@@ -109,8 +110,8 @@ func (p *Plan) setHealth(e step.HealthChanged, now time.Duration) {
 func (p *Plan) status(e step.WorkerStatus, now time.Duration) {
 	w := p.roster.get(e.Worker, now)
 	p.work.advance(w, e.Progress, now)
-	if w.draining != e.Draining || w.unready != !e.Ready {
-		w.draining, w.unready = e.Draining, !e.Ready
+	if w.draining != e.Draining || w.unready != !e.Ready || w.host.Full != e.Full {
+		w.draining, w.unready, w.host.Full = e.Draining, !e.Ready, e.Full
 		p.roster.review(w, now)
 	}
 }

@@ -104,8 +104,7 @@ func (in *intake) spend(w *worker, now time.Duration) {
 
 // reject returns why a result cannot be accepted, or "".
 func (j *openJob) reject(index int, r job.ChunkResult) string {
-	_, iterations := j.spec.ChunkRange(index)
-	if err := r.Validate(iterations); err != nil {
+	if err := j.spec.CheckResult(index, r); err != nil {
 		return err.Error()
 	}
 	names := j.metrics.LenWith(r)

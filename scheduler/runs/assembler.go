@@ -26,12 +26,15 @@ type doc struct {
 	text []byte
 }
 
-// Stored is what became of one.
+// Stored is what became of one, or of the search for the files of a try.
 type Stored struct {
 	run    flow.RunID
 	name   decide.Name
 	config cluster.Hash
 	err    error
+
+	looked bool // it was a search
+	lost   []cluster.Hash
 }
 
 type assembler struct {

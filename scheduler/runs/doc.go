@@ -11,9 +11,10 @@
 // Non-goals: what is to be done next (scheduler/flow), whose job is next and where it
 // runs (scheduler/plan).
 //
-// Goroutines: the assembler, which stores config documents one after the other; it ends
-// with the context of Run. All else belongs to the loop of the term.
+// Goroutines: the assembler, which stores config documents one after the other, and the
+// finder, which asks hosts for the files of steps; both end with the context of Run. All
+// else belongs to the loop of the term.
 //
-// Channels. Documents: capacity 64, when full the try begins with a later tick. Stored
-// ones: capacity 64, when full the assembler waits for the loop.
+// Channels. Documents, and searches: capacity 64 each, when full the try begins with a
+// later tick. What came of them: capacity 64, when full both wait for the loop.
 package runs

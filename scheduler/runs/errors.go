@@ -14,6 +14,12 @@ var (
 	ErrKeyReused = errors.New("key was used for a different workflow")
 	// ErrMany says that as many runs are open as may be.
 	ErrMany = errors.New("too many open workflows")
+	// ErrOverlap says that as many runs of its group go on, and wait, as may.
+	ErrOverlap = errors.New("other runs of its group have not ended")
+	// ErrNoSchedule says that there is no such schedule, ErrManySchedules that there are as
+	// many as may be.
+	ErrNoSchedule    = errors.New("unknown schedule")
+	ErrManySchedules = errors.New("too many schedules")
 	// ErrNoStep says that a workflow has no step of that name.
 	ErrNoStep = errors.New("no such step")
 	// ErrRounds says that the run was retried as often as may be.

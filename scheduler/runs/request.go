@@ -2,6 +2,8 @@ package runs
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/skein-project/skein/cluster/event"
@@ -19,45 +21,56 @@ const (
 	maxRounds = 1000
 )
 
-// Request is what somebody wants of runs: exactly one of its fields is set.
+// Request is what somebody wants of runs: exactly one of its pointers is set.
 type Request struct {
 	Submit *event.WorkflowSubmitted // was compiled
-	Stop   *event.WorkflowStopped   // its Round is found
-	Retry  *event.WorkflowRetried   // with the Round that is to begin, it begins once; 0: the next
+	// Overlap says what becomes of it if it shares places that others have.
+	Overlap flow.Overlap
+	Stop    *event.WorkflowStopped // its Round is found
+	Retry   *event.WorkflowRetried // with the Round that is to begin, it begins once; 0: the next
+	// Set makes a schedule, Change has an existing one paused, resumed, removed or run.
+	Set    *event.ScheduleSet
+	Change *Change
 }
 
-// Kind is that of the event which a request leads to.
+// Kind is that of the event which a request leads to, or one that came with what it says.
 func (q Request) Kind() event.Kind {
 	switch {
-	case q.Submit != nil:
+	case q.Submit != nil && q.Submit.Group == "":
 		return event.KindFlowSubmitted
 	case q.Stop != nil:
 		return event.KindFlowStopped
+	case q.Retry != nil:
+		return event.KindFlowRetried
 	}
-	return event.KindFlowRetried
+	return event.KindScheduleSet
 }
 
 // Answer says what came of a Request.
 type Answer struct {
 	Created bool // false: it was submitted before
 	Round   int
+	Run     flow.RunID // that a Change began
 }
 
 // Ask decides about a request.
 func (r *Runs) Ask(q Request) (Answer, error) {
 	switch {
 	case q.Submit != nil:
-		return r.submit(*q.Submit)
+		return r.submit(*q.Submit, q.Overlap)
 	case q.Stop != nil:
 		return r.stop(*q.Stop)
+	case q.Retry != nil:
+		return r.retry(*q.Retry)
+	case q.Set != nil:
+		return Answer{}, r.setSchedule(*q.Set)
 	}
-	return r.retry(*q.Retry)
+	return r.changeSchedule(*q.Change)
 }
 
-func (r *Runs) submit(b event.WorkflowSubmitted) (Answer, error) {
+func (r *Runs) submit(b event.WorkflowSubmitted, overlap flow.Overlap) (Answer, error) {
 	have, known := r.told[b.Run]
 	forgotten := false
-	var open, own int
 	r.t.View(func(st *state.State) {
 		if !known {
 			var run flows.Run
@@ -66,34 +79,82 @@ func (r *Runs) submit(b event.WorkflowSubmitted) (Answer, error) {
 			}
 		}
 		forgotten = st.Flows().Forgotten(b.Run)
-		for _, run := range st.Flows().Runs() {
-			if run.Open() {
-				open++
-				if run.Owner == b.Owner {
-					own++
-				}
-			}
-		}
 	})
-	for _, told := range r.told {
-		open++
-		if told.Owner == b.Owner {
-			own++
-		}
-	}
+	open := r.openRuns()
 	switch {
 	case known && bytes.Equal(have.Def, b.Def) && bytes.Equal(have.Params, b.Params):
 		return Answer{}, nil
 	case known, forgotten:
 		return Answer{}, ErrKeyReused
-	case open >= MaxOpen, own >= MaxOwnerOpen:
+	case many(open, b.Owner):
 		return Answer{}, ErrMany
+	}
+	if err := r.share(b, overlap, open); err != nil {
+		return Answer{}, err
 	}
 	r.told[b.Run] = b
 	r.t.Draft(r.draft(event.KindFlowSubmitted, b))
 	r.fresh = append(r.fresh, b.Run)
 	r.log.Info().Str("run", string(b.Run)).Str("owner", b.Owner).Msg("workflow submitted")
 	return Answer{Created: true}, nil
+}
+
+// share finds a place for a run that shares places with others, or says that it gets
+// none.
+func (r *Runs) share(b event.WorkflowSubmitted, overlap flow.Overlap, open []flows.Run) error {
+	if b.Group == "" || overlap == flow.OverlapAllow {
+		return nil
+	}
+	var others []flows.Run
+	for _, run := range open {
+		if run.Group == b.Group && run.Owner == b.Owner {
+			others = append(others, run)
+		}
+	}
+	over := len(others) - b.Limit // how many others wait, if it is not below 0
+	switch {
+	case over < 0:
+		return nil
+	case overlap == flow.OverlapSkip, overlap == flow.OverlapQueueOne && over > 0, over >= flow.MaxQueued:
+		return ErrOverlap
+	case overlap == flow.OverlapReplace:
+		for _, run := range others[:over+1] {
+			if run.State == flow.Stopping {
+				continue
+			}
+			if _, err := r.stop(event.WorkflowStopped{Run: run.Run, Actor: holder, Reason: "another run takes its place"}); err != nil && !errors.Is(err, ErrOver) {
+				return fmt.Errorf("stop run %s: %w", run.Run, err)
+			}
+		}
+	}
+	return nil
+}
+
+// openRuns are those that have not ended, with what was submitted or begins again and is
+// not in the log yet.
+func (r *Runs) openRuns() (open []flows.Run) {
+	r.t.View(func(st *state.State) {
+		for _, run := range st.Flows().Runs() {
+			if run.Open() || slices.Contains(r.fresh, run.Run) {
+				open = append(open, run)
+			}
+		}
+	})
+	for _, told := range r.told {
+		open = append(open, flows.Run{WorkflowSubmitted: told, State: flow.Running})
+	}
+	return open
+}
+
+// many reports whether as many runs are open as may be, of all or of an owner.
+func many(open []flows.Run, owner string) bool {
+	own := 0
+	for _, run := range open {
+		if run.Owner == owner {
+			own++
+		}
+	}
+	return len(open) >= MaxOpen || own >= MaxOwnerOpen
 }
 
 // find returns a run that the log has.
@@ -112,7 +173,19 @@ func (r *Runs) stop(b event.WorkflowStopped) (Answer, error) {
 		return Answer{}, err
 	}
 	m, open := r.open[b.Run]
-	if !open || m.Over() {
+	if i := slices.Index(r.queue, b.Run); i >= 0 && run.Open() {
+		// Nothing of it has begun.
+		r.queue = slices.Delete(r.queue, i, i+1)
+		b.Round = run.Round
+		r.t.Draft(r.draft(event.KindFlowStopped, b))
+		r.fresh, r.queue = append(r.fresh, r.queue...), nil
+		r.t.Draft(r.draft(event.KindFlowDone, event.WorkflowDone{Run: b.Run, Round: run.Round, State: flow.Cancelled, Reason: b.Reason}))
+		return Answer{Round: run.Round}, nil
+	}
+	if !open {
+		return Answer{}, ErrOver
+	}
+	if _, over := m.Ends(); over {
 		return Answer{}, ErrOver
 	}
 	if run.Stop != nil && (run.Now != nil || !b.Now) {
@@ -131,10 +204,12 @@ func (r *Runs) retry(b event.WorkflowRetried) (Answer, error) {
 		return Answer{}, err
 	case b.Round > 0 && run.Round >= b.Round:
 		return Answer{Round: run.Round}, nil // as was asked before
-	case run.Open() || open || slices.Contains(r.fresh, b.Run):
+	case run.Open() || open || slices.Contains(r.queue, b.Run) || slices.Contains(r.fresh, b.Run):
 		return Answer{}, ErrOpen
 	case run.Round >= maxRounds:
 		return Answer{}, ErrRounds
+	case many(r.openRuns(), run.Owner):
+		return Answer{}, ErrMany
 	}
 	if b.From != "" {
 		g, err := GraphOf(run.WorkflowSubmitted)

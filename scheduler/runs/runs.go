@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -41,11 +42,15 @@ type Term interface {
 	// Submit submits a job; it is found if it was submitted before. An error that is a
 	// *fair.Refusal says when to try again, ErrLater that some time is needed.
 	Submit(b event.JobSubmitted) error
+	// Released says that the job was submitted for what had ended at a time.
+	Released(id job.ID, since time.Duration)
 	// StopJob has a job of the run end.
 	StopJob(id job.ID)
 	View(func(*state.State))
 	Now() time.Duration
 	Wall() time.Time
+	// Begins says that the log takes new work that nobody asked for just now.
+	Begins() bool
 }
 
 // ErrLater says that a job cannot be submitted just now.
@@ -54,16 +59,30 @@ var ErrLater = errors.New("not now")
 // Runs is all that goes on in one term. Its methods belong to the loop of the term, but
 // for Run.
 type Runs struct {
-	t    Term
-	log  zerolog.Logger
-	asm  *assembler
-	open map[flow.RunID]*decide.Machine
-	jobs map[job.ID]name // of tries that run
+	t     Term
+	log   zerolog.Logger
+	asm   *assembler
+	files *finder
+	open  map[flow.RunID]*decide.Machine
+	jobs  map[job.ID]name // of tries that run
 
+	times *timetable
+	queue []flow.RunID                           // that wait for others of their group
 	fresh []flow.RunID                           // to be made when the log has what was decided of them
-	ended []job.ID                               // whose end is in the log, or will be after the commit
+	ended []end                                  // in the log, or will be after the commit
 	told  map[flow.RunID]event.WorkflowSubmitted // submitted and not in the log yet
 	swept time.Duration
+
+	// cause is when what is being decided about had happened, causes the same of tries whose
+	// documents are being stored; 0: not by the end of a job.
+	cause  time.Duration
+	causes map[name]time.Duration
+}
+
+// end is that of a job, and when it was logged; 0: before.
+type end struct {
+	job job.ID
+	at  time.Duration
 }
 
 type name struct {
@@ -72,18 +91,24 @@ type name struct {
 }
 
 // New returns Runs without any; see Load. A nil store is for a term without config
-// documents.
-func New(t Term, store Store, log zerolog.Logger) *Runs {
+// documents, a nil find for one that believes that no file is ever lost.
+func New(t Term, store Store, find Find, m *Metrics, log zerolog.Logger) *Runs {
+	asm := newAssembler(store)
 	return &Runs{
-		t: t, log: log, asm: newAssembler(store), open: make(map[flow.RunID]*decide.Machine), jobs: make(map[job.ID]name),
-		told: make(map[flow.RunID]event.WorkflowSubmitted),
+		times: newTimetable(m), t: t, log: log, asm: asm, files: newFinder(find, asm.out), open: make(map[flow.RunID]*decide.Machine), jobs: make(map[job.ID]name),
+		told: make(map[flow.RunID]event.WorkflowSubmitted), causes: make(map[name]time.Duration),
 	}
 }
 
-// Run stores documents until ctx ends.
-func (r *Runs) Run(ctx context.Context) { r.asm.run(ctx) }
+// Run stores documents and looks for files until ctx ends.
+func (r *Runs) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() { r.files.run(ctx) })
+	r.asm.run(ctx)
+}
 
-// Stored yields documents that were stored, for Take.
+// Stored yields documents that were stored, and files that were looked for, for Take.
 func (r *Runs) Stored() <-chan Stored { return r.asm.out }
 
 // Load goes on with the runs that are open by the log.
@@ -93,6 +118,7 @@ func (r *Runs) Load() {
 	for _, id := range open {
 		r.load(id)
 	}
+	r.loadSchedules()
 	if len(open) > 0 {
 		r.log.Info().Int("runs", len(open)).Msg("workflows go on")
 	}
@@ -104,6 +130,10 @@ func (r *Runs) load(id flow.RunID) {
 		return
 	}
 	m, round, running, err := r.machine(id)
+	if errors.Is(err, errQueued) {
+		r.queue = append(r.queue, id)
+		return
+	}
 	if err != nil {
 		r.log.Error().Str("run", string(id)).Err(err).Msg("workflow ends, its definition makes no sense to this version")
 		r.t.Draft(r.draft(event.KindFlowDone, event.WorkflowDone{Run: id, Round: round, State: flow.Failed, Reason: clip(err.Error())}))
@@ -118,7 +148,7 @@ func (r *Runs) load(id flow.RunID) {
 	r.t.View(func(st *state.State) {
 		for id := range running {
 			if j, ok := st.Job(id); !ok || j.State.Final() {
-				r.ended = append(r.ended, id)
+				r.ended = append(r.ended, end{job: id})
 			}
 		}
 	})
@@ -132,6 +162,10 @@ func (r *Runs) machine(id flow.RunID) (m *decide.Machine, round int, running map
 			return
 		}
 		round = run.Round
+		if run.State == flow.Queued {
+			err = errQueued
+			return
+		}
 		var g *decide.Graph
 		if g, err = GraphOf(run.WorkflowSubmitted); err != nil {
 			return
@@ -146,6 +180,9 @@ func (r *Runs) machine(id flow.RunID) (m *decide.Machine, round int, running map
 	})
 	return m, round, running, err
 }
+
+// errQueued says that a run waits for others of its group.
+var errQueued = errors.New("queued")
 
 // GraphOf compiles a workflow as it was submitted.
 func GraphOf(b event.WorkflowSubmitted) (*decide.Graph, error) {
@@ -163,7 +200,7 @@ func GraphOf(b event.WorkflowSubmitted) (*decide.Graph, error) {
 // JobEnded takes in that the end of a job goes into the log.
 func (r *Runs) JobEnded(id job.ID) {
 	if _, ours := r.jobs[id]; ours {
-		r.ended = append(r.ended, id)
+		r.ended = append(r.ended, end{id, r.t.Now()})
 	}
 }
 
@@ -173,13 +210,16 @@ func (r *Runs) Follow() bool {
 	fresh, ended := r.fresh, r.ended
 	r.fresh, r.ended = nil, nil
 	clear(r.told)
+	changed := r.learnSchedules()
 	for _, id := range fresh {
 		r.load(id)
 	}
-	for _, id := range ended {
-		r.jobEnded(id)
+	for _, e := range ended {
+		r.cause = e.at
+		r.jobEnded(e.job)
 	}
-	return len(fresh)+len(ended) > 0
+	r.cause = 0
+	return len(fresh)+len(ended) > 0 || changed
 }
 
 func (r *Runs) jobEnded(id job.ID) {
@@ -193,7 +233,7 @@ func (r *Runs) jobEnded(id job.ID) {
 		if !ok {
 			return
 		}
-		e.State, e.Reason = j.State, j.Reason
+		e.State, e.Reason, e.Left = j.State, j.Reason, st.Outputs(id)
 		if result, ok := st.Result(id); ok {
 			e.Result = &result
 		}
@@ -212,11 +252,29 @@ func (r *Runs) Tick(now time.Duration) {
 			r.step(id, decide.Tick{})
 		}
 	}
+	r.keepTimes()
 	r.sweep(now)
+}
+
+// Open counts the runs that have not ended: those that wait for others of their group, and
+// of those that go on the ones that are to end.
+func (r *Runs) Open() (queued, running, stopping int) {
+	queued = len(r.queue)
+	for _, m := range r.open {
+		if ends, _ := m.Ends(); ends {
+			stopping++
+		} else {
+			running++
+		}
+	}
+	return queued, running, stopping
 }
 
 // Next is when something is due by itself, if anything is.
 func (r *Runs) Next(now time.Duration) (at time.Duration, ok bool) {
+	if soonest := r.times.soonest; !soonest.IsZero() {
+		at, ok = now+soonest.Sub(r.t.Wall()), true
+	}
 	for _, m := range r.open {
 		if one, due := m.Next(now); due && (!ok || one < at) {
 			at, ok = one, true
@@ -225,14 +283,30 @@ func (r *Runs) Next(now time.Duration) (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// Take takes in that a document was stored.
+// Take takes in that a document was stored, or what of some files is lost.
 func (r *Runs) Take(s Stored) {
+	if s.looked {
+		if len(s.lost) > 0 {
+			r.log.Warn().Str("run", string(s.run)).Str("step", s.name.Step).Int("files", len(s.lost)).Msg("files for a step are on no host any more")
+		}
+		n := name{s.run, s.name}
+		r.cause = r.causes[n]
+		delete(r.causes, n)
+		r.step(s.run, decide.Located{Name: s.name, Lost: s.lost})
+		r.cause = 0
+		return
+	}
 	if s.err != nil {
 		r.log.Warn().Str("run", string(s.run)).Str("step", s.name.Step).Err(s.err).Msg("config document of a step not stored, trying again")
+		delete(r.causes, name{s.run, s.name})
 		r.step(s.run, decide.Refused{Name: s.name, After: storeAgain})
 		return
 	}
+	n := name{s.run, s.name}
+	r.cause = r.causes[n]
+	delete(r.causes, n)
 	r.step(s.run, decide.Assembled{Name: s.name, Config: s.config})
+	r.cause = 0
 }
 
 // step lets a run's Machine decide, and carries out what it asks for.
@@ -262,9 +336,22 @@ type gathered struct {
 // act carries out one action; what it returns is for the Machine to know.
 func (r *Runs) act(id flow.RunID, m *decide.Machine, a decide.Action, out *gathered) decide.Event {
 	switch a := a.(type) {
+	case decide.Locate:
+		if r.files.find == nil {
+			return decide.Located{Name: a.Name}
+		}
+		if !r.files.put(search{run: id, name: a.Name, files: a.Files, fresh: a.Fresh}) {
+			return decide.Refused{Name: a.Name, After: fullAgain}
+		}
+		if r.cause > 0 {
+			r.causes[name{id, a.Name}] = r.cause
+		}
 	case decide.Assemble:
 		if !r.asm.put(doc{run: id, name: a.Name, text: a.Doc}) {
 			return decide.Refused{Name: a.Name, After: fullAgain}
+		}
+		if r.cause > 0 {
+			r.causes[name{id, a.Name}] = r.cause
 		}
 	case decide.Start:
 		return r.start(id, m, a, out)
@@ -272,7 +359,7 @@ func (r *Runs) act(id flow.RunID, m *decide.Machine, a decide.Action, out *gathe
 		r.t.StopJob(a.Job)
 	case decide.End:
 		out.ends = append(out.ends, event.StepEnd{
-			Step: a.Step, Index: a.Index, Try: a.Try, Round: a.Round, State: a.State, Reason: a.Reason, Final: a.Final, Outputs: a.Outputs,
+			Step: a.Step, Index: a.Index, Try: a.Try, Round: a.Round, State: a.State, Reason: a.Reason, Final: a.Final, Lost: a.Lost, Outputs: a.Outputs,
 		})
 	case decide.Stop:
 		out.last = append(out.last, r.draft(event.KindFlowStopped, event.WorkflowStopped{
@@ -281,6 +368,7 @@ func (r *Runs) act(id flow.RunID, m *decide.Machine, a decide.Action, out *gathe
 	case decide.Finish:
 		out.last = append(out.last, r.draft(event.KindFlowDone, event.WorkflowDone{Run: id, Round: a.Round, State: a.State, Reason: a.Reason}))
 		delete(r.open, id)
+		r.fresh, r.queue = append(r.fresh, r.queue...), nil // another may have its place
 		r.log.Info().Str("run", string(id)).Str("state", string(a.State)).Str("reason", a.Reason).Msg("workflow ended")
 	}
 	return nil
@@ -303,9 +391,12 @@ func (r *Runs) start(id flow.RunID, m *decide.Machine, a decide.Start, out *gath
 	// It may have been submitted before, and be over.
 	r.t.View(func(st *state.State) {
 		if j, ok := st.Job(jobID); ok && j.State.Final() {
-			r.ended = append(r.ended, jobID)
+			r.ended = append(r.ended, end{job: jobID})
 		}
 	})
+	if r.cause > 0 {
+		r.t.Released(jobID, r.cause)
+	}
 	return nil
 }
 

@@ -33,7 +33,7 @@ func compact(b []byte, f *Frame) ([]byte, bool) {
 
 // plain reports that the short form can tell r.
 func plain(r *Result) bool {
-	if r.Result == nil || r.Result.Metrics == nil || r.Error != "" || r.Class != job.FailedWork {
+	if r.Result == nil || r.Result.Metrics == nil || r.Result.Outputs != nil || r.Error != "" || r.Class != job.FailedWork {
 		return false
 	}
 	for _, m := range r.Result.Metrics {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
@@ -64,7 +65,12 @@ type Welcome struct {
 	Accept *job.Acceptance `json:"accept,omitempty"`
 	// Crew says that the host serves CrewProto as well.
 	Crew bool `json:"crew,omitempty"`
+	// Features are what the worker knows beyond what all do: FeatureFiles.
+	Features []string `json:"features,omitempty"`
 }
+
+// FeatureFiles says that a worker runs jobs with files, outputs or a kind of result.
+const FeatureFiles = "files"
 
 // Refused ends a stream: the worker has seen MaxTerm.
 type Refused struct {
@@ -126,6 +132,7 @@ type Result struct {
 	Error   string           `json:"error,omitempty"` // at most cluster.MaxReason bytes
 	Class   job.FailureClass `json:"class,omitempty"` // of Error
 	Seconds float64          `json:"seconds"`
+	Log     cluster.Hash     `json:"log,omitzero"` // with Error: the artefact with what the attempt said; none: there is none
 }
 
 // Status reports what the worker is doing, every 2 s, and every 6 s that it still
@@ -140,6 +147,8 @@ type Status struct {
 	Progress []Progress    `json:"progress,omitempty"` // of what runs
 	// QueueSeconds is how long the first attempt in the queue waits.
 	QueueSeconds float64 `json:"queue_seconds,omitempty"`
+	// Full says that there is no room for the outputs of a chunk.
+	Full bool `json:"full,omitempty"`
 }
 
 // Progress is how far a running attempt is. Done never falls; work that does
@@ -291,6 +300,9 @@ func (w Welcome) validate() error {
 	if err := validExecutors(w.Executors); err != nil {
 		return err
 	}
+	if len(w.Features) > maxExecutors || slices.ContainsFunc(w.Features, func(f string) bool { return len(f) > maxName }) {
+		return fmt.Errorf("%w: %d features, or one with a long name", ErrFrame, len(w.Features))
+	}
 	if w.Accept != nil {
 		if err := w.Accept.Check(); err != nil {
 			return fmt.Errorf("%w: %w", ErrFrame, err)
@@ -348,6 +360,8 @@ func (r Result) validate() error {
 		return fmt.Errorf("%w: class %.*q of a failure", ErrFrame, maxName, r.Class)
 	case !(r.Seconds >= 0):
 		return fmt.Errorf("%w: %g seconds", ErrFrame, r.Seconds)
+	case r.Result != nil && len(r.Result.Outputs) > job.MaxOutputs:
+		return fmt.Errorf("%w: %d files, at most %d are allowed", ErrFrame, len(r.Result.Outputs), job.MaxOutputs)
 	}
 	return validAttempt(r.Attempt)
 }

@@ -24,7 +24,7 @@ type Param struct {
 type Shape struct {
 	Params []Param
 	Takes  any   // nil: no body; Bytes: not JSON
-	Gives  []any // an answer, or each line of a stream, is one of them
+	Gives  []any // an answer, or each line of a stream, is one of them; Bytes, Text: not JSON
 	Lines  bool
 }
 
@@ -154,7 +154,10 @@ func (s schemas) answer(about Shape) object {
 	for _, v := range about.Gives {
 		list = append(list, s.of(reflect.TypeOf(v), ""))
 	}
+	_, bytes := about.Gives[0].(Bytes)
 	switch _, text := about.Gives[0].(Text); {
+	case bytes:
+		out["content"] = object{"application/octet-stream": object{"schema": object{}}}
 	case text:
 		out["content"] = object{"text/plain": object{"schema": object{"type": "string"}}}
 	case about.Lines:

@@ -59,7 +59,7 @@ var (
 		{Name: "user", Type: "", About: "about this user, uid or host as who asks"},
 		{Name: "after", Type: "", About: "a cursor: go on behind it"},
 		{Name: "tail", Type: uint64(0), About: "begin with the last so many, at most 10000"},
-		{Name: "entity", Type: "", About: "about this: node:NAME, job:ID, term:N, actor:USER or onion:ADDRESS"},
+		{Name: "entity", Type: "", About: "about this: node:NAME, job:ID, run:ID, term:N, actor:USER or onion:ADDRESS"},
 	}
 	FollowParams = []openapi.Param{
 		{Name: "follow", Type: false, About: "go on with what happens"},
@@ -165,6 +165,8 @@ func (q *Query) entity(v string) (err error) {
 		err = about(&q.About.Member, name)
 	case "job":
 		err = about(&q.About.Job, name)
+	case "run":
+		err = about(&q.About.Run, name)
 	case "actor":
 		err = about(&q.About.User, name)
 	case "term":
@@ -174,7 +176,7 @@ func (q *Query) entity(v string) (err error) {
 	case "onion":
 		err = about(&q.onion, name)
 	default:
-		err = fmt.Errorf("%.32q: want node:, job:, term:, actor: or onion: and a name", v)
+		err = fmt.Errorf("%.32q: want node:, job:, run:, term:, actor: or onion: and a name", v)
 	}
 	return err
 }

@@ -20,6 +20,7 @@ const maxReason = 256
 
 // Control submits, shows and changes runs of workflows; it is part of the Backend.
 type Control interface {
+	ScheduleControl
 	// SubmitWorkflow returns when a majority of the voters has the run.
 	SubmitWorkflow(ctx context.Context, actor string, req api.WorkflowRequest) (api.WorkflowSubmitted, error)
 	StopWorkflow(ctx context.Context, actor string, id flow.RunID, req api.WorkflowStop) (api.Workflow, error)
@@ -46,7 +47,11 @@ func List(c Control) func(*http.Request) (api.Workflows, error) {
 
 // run finds the run in the path, which must be of whoever asks if they see no others.
 func run(c Control, r *http.Request) (flow.RunID, error) {
-	text, only := r.PathValue("id"), door.Of(r.Context()).Only
+	return Find(c, r.PathValue("id"), door.Of(r.Context()).Only)
+}
+
+// Find finds a run; of an owner, unless that is empty, no other exists.
+func Find(c Control, text, only string) (flow.RunID, error) {
 	if text == "" || len(text) > flow.MaxName {
 		return "", api.Errorf(api.CodeNotFound, "no run %.64q of a workflow", text)
 	}

@@ -172,6 +172,7 @@ type fake struct {
 	change chan struct{}
 	fail   error // of submissions
 	asked  int
+	taken  func(job.ID) // is called in the middle of a submission; may be nil
 }
 
 func newFake() *fake {
@@ -236,6 +237,9 @@ func (f *fake) submit(_ context.Context, owner string, r api.SubmitRequest) (api
 	}
 	id := job.NewID(owner, r.Spec.Key)
 	f.open[id] = true
+	if f.taken != nil {
+		f.taken(id)
+	}
 	return api.SubmitResponse{Job: id}, nil
 }
 
@@ -328,6 +332,29 @@ func TestTable(t *testing.T) {
 	f.mu.Unlock()
 	insert("user:bob", "wakes", `{}`)
 	d.until(t, "taken", state, "user:bob", "later")
+
+	// The same key is no second job, and one that is cancelled while it is taken ends as the log
+	// says, also if that comes first.
+	if _, err := d.pool.Exec(t.Context(), `insert into skein.jobs (owner, idem_key, spec) values ('user:ann', 'good', '{"iterations": 7}')`); err == nil || !strings.Contains(err.Error(), "23505") {
+		t.Errorf("the same key again: %v", err)
+	}
+	insert("user:bob", "good", `{}`) // another user's
+	d.until(t, "taken", state, "user:bob", "good")
+	f.mu.Lock()
+	f.taken = func(id job.ID) {
+		f.taken = nil
+		f.jobs[id] = ended{job: id, owner: "user:bob", key: "stopped", spec: []byte(`{}`), state: job.Cancelled, result: []byte(`{}`), why: "cancelled by user:bob"}
+		close(f.change)
+		f.change = make(chan struct{})
+	}
+	f.mu.Unlock()
+	insert("user:bob", "stopped", `{}`)
+	d.until(t, "cancelled", state, "user:bob", "stopped")
+	insert("user:bob", "after that", `{}`)
+	d.until(t, "taken", state, "user:bob", "after that")
+	if got := d.cell(t, `select concat_ws(' ', state, job, error) from skein.jobs where idem_key = 'stopped'`); got != "cancelled "+string(job.NewID("user:bob", "stopped"))+" cancelled by user:bob" {
+		t.Errorf("a job that was cancelled while it was taken: %s", got)
+	}
 
 	if s.MayForget(id) {
 		t.Error("a job may be forgotten before the table has its end")

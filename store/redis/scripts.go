@@ -21,7 +21,7 @@ var texts embed.FS
 // script is one of scripts/*.lua with what it uses of the prelude.
 type script struct {
 	*rueidis.Lua
-	name, sha string
+	name, sha, text string
 }
 
 // scripts says what each does in its file.
@@ -29,6 +29,7 @@ type scripts struct {
 	holderScripts
 	seatScripts
 	guard guardScripts
+	list  []*script // all of them
 }
 
 // holderScripts are those that carry the holder's term.
@@ -68,7 +69,8 @@ func readScripts(read func(name string) ([]byte, error)) (all scripts, err error
 		}
 		linked := link(prelude, string(text))
 		sum := sha1.Sum([]byte(linked)) //nolint:gosec // G401: how Redis names scripts
-		*at = &script{rueidis.NewLuaScript(linked), name, hex.EncodeToString(sum[:])}
+		*at = &script{rueidis.NewLuaScript(linked), name, hex.EncodeToString(sum[:]), linked}
+		all.list = append(all.list, *at)
 	}
 	return all, nil
 }

@@ -135,6 +135,9 @@ func (s *Store) connected(ctx context.Context, good func()) error {
 	if err != nil {
 		return err
 	}
+	if err := s.load(ctx, client); err != nil {
+		return err
+	}
 	for _, w := range warned {
 		s.log.Warn().Str("addr", s.o.Server.String()).Msg(w.Error())
 	}
@@ -170,6 +173,23 @@ func (s *Store) connected(ctx context.Context, good func()) error {
 			_, _ = s.run(s.scripts.tick, fmt.Sprint(tickAt)) // the look says that it is down
 		}
 	}
+}
+
+// load has Redis know the scripts: one that it does not know when it is asked for is run after
+// those that were asked for behind it.
+func (s *Store) load(ctx context.Context, client rueidis.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	commands := make(rueidis.Commands, len(s.scripts.list))
+	for i, x := range s.scripts.list {
+		commands[i] = client.B().ScriptLoad().Script(x.text).Build()
+	}
+	for i, r := range client.DoMulti(ctx, commands...) {
+		if err := r.Error(); err != nil {
+			return fmt.Errorf("script %s: %w", s.scripts.list[i].name, err)
+		}
+	}
+	return nil
 }
 
 // listen hears what workers at this host are told.

@@ -214,14 +214,23 @@ func TestLintian(t *testing.T) {
 // newer makes a later version of a package, with another default configuration.
 func newer(t *testing.T, deb string) string {
 	t.Helper()
+	return repacked(t, deb, "later.deb", func(work string) {
+		edit(t, filepath.Join(work, "DEBIAN", "control"), func(s string) string {
+			version, _, _ := strings.Cut(s[strings.Index(s, "\nVersion: ")+len("\nVersion: "):], "\n")
+			return strings.Replace(s, "Version: "+version, "Version: "+version+"+later", 1)
+		})
+		edit(t, filepath.Join(work, "etc", "skein", "skein.toml"), func(s string) string { return s + "# A later version's default.\n" })
+	})
+}
+
+// repacked is a package that was changed, as a file of that name. It is not compressed: an
+// emulated processor takes its time to undo that.
+func repacked(t *testing.T, deb, name string, change func(tree string)) string {
+	t.Helper()
 	work := filepath.Join(t.TempDir(), "tree")
 	must(t, "", nil, "dpkg-deb", "-R", deb, work)
-	edit(t, filepath.Join(work, "DEBIAN", "control"), func(s string) string {
-		version, _, _ := strings.Cut(s[strings.Index(s, "\nVersion: ")+len("\nVersion: "):], "\n")
-		return strings.Replace(s, "Version: "+version, "Version: "+version+"+later", 1)
-	})
-	edit(t, filepath.Join(work, "etc", "skein", "skein.toml"), func(s string) string { return s + "# A later version's default.\n" })
-	out := filepath.Join(filepath.Dir(work), "later.deb")
+	change(work)
+	out := filepath.Join(filepath.Dir(work), name)
 	must(t, "", nil, "dpkg-deb", "--root-owner-group", "-Znone", "-b", work, out)
 	return out
 }

@@ -345,6 +345,15 @@ func (f *fleet) running() (up []*daemon) {
 	return up
 }
 
+// lookEvery is the time between two looks at daemons, whom each look takes time from; on
+// an emulated processor, most of what there is.
+func lookEvery() time.Duration {
+	if proving() {
+		return 20 * time.Millisecond
+	}
+	return 100 * time.Millisecond
+}
+
 // awaitLiving is await in which only the given daemons must live.
 func (f *fleet) awaitLiving(running []*daemon, what string, limit time.Duration, ok func() error) time.Duration {
 	f.t.Helper()
@@ -365,7 +374,7 @@ func (f *fleet) awaitLiving(running []*daemon, what string, limit time.Duration,
 		select {
 		case <-f.ctx.Done():
 			f.t.Fatalf("%s: %v", what, f.ctx.Err())
-		case <-time.After(20 * time.Millisecond): // between two looks
+		case <-time.After(lookEvery()):
 		}
 	}
 }

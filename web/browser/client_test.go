@@ -22,6 +22,8 @@ import (
 	"github.com/skein-project/skein/api"
 	names "github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/gateway/auth"
+	"github.com/skein-project/skein/gateway/channel"
 	"github.com/skein-project/skein/gateway/crew"
 	"github.com/skein-project/skein/gateway/push"
 	"github.com/skein-project/skein/gateway/rpc"
@@ -75,14 +77,14 @@ func newFloor(t *testing.T, also ...func(*floor, *http.ServeMux)) *floor {
 	service := rpc.New(rpc.Options{
 		Crew: rpc.InMemory(c), Wall: time.Now,
 		Owner: func(names.NodeID) (string, error) { return "user:ann", nil },
-		End:   func(w names.NodeID, conn string, why api.Disconnect) { node.End(w, conn, why) },
+		End:   func(w names.NodeID, conn string, why api.Disconnect) { node.End(auth.OfWorker(w), conn, why) },
 		Push: func(w names.NodeID, p api.WorkPush) {
 			if !f.deaf.CompareAndSwap(true, false) {
 				node.Push(w, p)
 			}
 		},
 	})
-	who := func(token string, _ []byte) (names.NodeID, time.Time, error) {
+	who := func(token string, _ []byte) (auth.Client, time.Time, error) {
 		if f.expired.CompareAndSwap(true, false) {
 			return "", time.Time{}, push.ErrExpired
 		}
@@ -91,10 +93,13 @@ func newFloor(t *testing.T, also ...func(*floor, *http.ServeMux)) *floor {
 		if token != "token of "+string(f.worker) {
 			return "", time.Time{}, errors.New("no token")
 		}
-		return f.worker, time.Now().Add(time.Hour), nil
+		return auth.OfWorker(f.worker), time.Now().Add(time.Hour), nil
 	}
 	node, err = push.New(push.Options{
-		Who: who, Stays: f.stays, Ended: func(api.DisconnectCode) {}, Gone: service.Gone, Origin: func(*http.Request) bool { return true }, Logger: zerolog.Nop(),
+		Who: who, Stays: f.stays, Listen: func(client auth.Client, name string) *channel.Error {
+			worker, _ := client.Worker()
+			return channel.Listen(channel.Listener{Worker: worker}, name, nil)
+		}, Ended: func(api.DisconnectCode) {}, Gone: service.Gone, Origin: func(*http.Request) bool { return true }, Logger: zerolog.Nop(),
 		Now: func() time.Duration { return time.Since(began) },
 		Call: func(w names.NodeID, conn, method string, text []byte) (any, *api.Problem) {
 			out, err := service.Call(rpc.Caller{Worker: w, Conn: conn}, method, text)
@@ -148,12 +153,13 @@ func newFloor(t *testing.T, also ...func(*floor, *http.ServeMux)) *floor {
 		})
 		mux.HandleFunc("POST /v1/rpc/{method}", func(w http.ResponseWriter, r *http.Request) {
 			f.long.Add(1)
-			worker, _, err := who(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), nil)
+			client, _, err := who(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), nil)
 			text, _ := io.ReadAll(r.Body) // a short body is refused below
 			if err != nil {
 				http.Error(w, "{}", http.StatusUnauthorized)
 				return
 			}
+			worker, _ := client.Worker()
 			out, err := service.Call(rpc.Caller{Worker: worker}, r.PathValue("method"), text)
 			if err != nil {
 				t.Errorf("%s by HTTP: %v", r.PathValue("method"), err)
@@ -166,7 +172,7 @@ func newFloor(t *testing.T, also ...func(*floor, *http.ServeMux)) *floor {
 	return f
 }
 
-func (f *floor) stays(names.NodeID) error {
+func (f *floor) stays(auth.Client) error {
 	if why := f.shut.Load(); why != nil {
 		return why
 	}
@@ -365,7 +371,7 @@ func TestPageIsDisconnected(t *testing.T) {
 	f.give(endless, 1)
 	f.until("it runs", "client.status().running === 1")
 	for code, reason := range map[api.DisconnectCode]string{api.DisconnectStopping: "the gateway stops", api.DisconnectLimit: "asks too often"} {
-		f.node.End(f.worker, "", api.Disconnect{Code: code, Reason: reason})
+		f.node.End(auth.OfWorker(f.worker), "", api.Disconnect{Code: code, Reason: reason})
 		f.until("it says why", fmt.Sprintf("client.status().trouble === %q", reason))
 		if again := f.hear("join again", join).Join; !slices.Equal(again.Assigned, endless.refs(1)) {
 			t.Errorf("after %d it says it has %v", code, again.Assigned)
@@ -376,7 +382,7 @@ func TestPageIsDisconnected(t *testing.T) {
 	f.cut()
 	f.hear("join by another token", join)
 	f.shut.Store(&api.Disconnect{Code: api.DisconnectRevoked, Reason: "revoked: its owner may do nothing at present"})
-	f.node.End(f.worker, "", *f.shut.Load())
+	f.node.End(auth.OfWorker(f.worker), "", *f.shut.Load())
 	f.until("it has stopped", `client.status().over === "revoked" && client.status().running === 0 && !client.status().connected`)
 	begin()
 	f.until("it is not let in again", `client.status().over === "revoked"`)
@@ -384,7 +390,7 @@ func TestPageIsDisconnected(t *testing.T) {
 	for code, want := range map[api.DisconnectCode]string{api.DisconnectReplaced: "replaced", api.DisconnectTooOld: "old", 4999: "something new"} {
 		begin()
 		f.hear("join", join)
-		f.node.End(f.worker, "", api.Disconnect{Code: code, Reason: "something new"})
+		f.node.End(auth.OfWorker(f.worker), "", api.Disconnect{Code: code, Reason: "something new"})
 		f.until(fmt.Sprint("disconnected by ", code), fmt.Sprintf("client.status().over === %q", want))
 	}
 }

@@ -132,6 +132,10 @@ func newDouble(t *testing.T, n int) *double {
 		"id": "j1", "name": hostile, "owner": hostile, "state": "running", "reason": hostile, "waits": hostile, "submitted_at": time.Now(), "elapsed_seconds": 5, "holder": name(1), "term": 7,
 		"chunks": fields{"total": 10, "accepted": 3}, "iterations": fields{"total": 100, "accepted": 30}, "attempts": fields{"assigned": 4},
 	})
+	d.snapshot("workflows", fields{
+		"id": "w1", "name": hostile, "owner": hostile, "state": "failed", "reason": hostile, "round": 1, "submitted_at": time.Now(), "finished_at": time.Now(), "elapsed_seconds": 5,
+		"stopped_by": hostile, "steps": []fields{{"name": hostile, "state": hostile, "reason": hostile, "after": []string{hostile}, "total": 1, "counts": fields{hostile: 1}, "instances": []fields{{"index": 0, "state": hostile, "try": 1, "job": hostile, "reason": hostile, "item": hostile}}}},
+	})
 	var events []fields
 	for i := range 5 {
 		events = append(events, fields{
@@ -233,7 +237,7 @@ func TestHostile(t *testing.T) {
 	d := newDouble(t, 3)
 	p := open(t, d.link)
 	p.says("holds the lease")
-	for _, path := range []string{"", "events", "lease", "jobs", "jobs/j1", "onion", "events/host0/1/1", "network"} {
+	for _, path := range []string{"", "events", "lease", "jobs", "jobs/j1", "workflows", "workflows/w1", "onion", "events/host0/1/1", "network"} {
 		p.at(path)
 		p.until("no element of a text", `!document.querySelector("main img, main script, #app script")`)
 		var bad bool

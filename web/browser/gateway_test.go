@@ -32,15 +32,27 @@ type venue struct {
 	artefact names.Hash // pi
 }
 
-func newVenue(t *testing.T) *venue {
+// newVenue starts one; more is of the configuration: of the table gateway on every host, of the
+// table gateway on the gateways, and of other tables on every host.
+func newVenue(t *testing.T, more ...func(i int) (all, gateway, rest string)) *venue {
 	t.Helper()
 	needBrowser(t)
 	v := &venue{t: t}
-	var conf []string
-	for range 2 {
-		at := port(t)
-		v.gateways = append(v.gateways, fmt.Sprintf("http://127.0.0.1:%d", at))
-		conf = append(conf, fmt.Sprintf("[gateway]\nlisten = \"127.0.0.1:%d\"\n", at))
+	conf := make([]string, 3)
+	for i := range conf {
+		conf[i] = "[gateway]\n"
+		if i < 2 {
+			at := port(t)
+			v.gateways = append(v.gateways, fmt.Sprintf("http://127.0.0.1:%d", at))
+			conf[i] += fmt.Sprintf("listen = \"127.0.0.1:%d\"\n", at)
+		}
+		for _, m := range more {
+			all, gateway, rest := m(i)
+			if i > 1 {
+				gateway = ""
+			}
+			conf[i] += all + gateway + rest
+		}
 	}
 	v.hosts = cluster(t, conf...)
 	founder := v.hosts[0]
@@ -112,7 +124,7 @@ func TestPortalOfDaemons(t *testing.T) {
 	v, founder, p := visitor(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	spec := job.Spec{Key: "portal", Artefact: v.artefact, Iterations: 240 * 40_000_000, Chunk: 40_000_000, Seed: 3}
+	spec := job.Spec{Key: "portal", Artefact: v.artefact, Iterations: 240 * 15_000_000, Chunk: 15_000_000, Seed: 3}
 	spec.Permission.Outside = true
 	sub, err := founder.api.Submit(ctx, api.SubmitRequest{Spec: spec})
 	if err != nil {

@@ -85,7 +85,7 @@ func testKeys(t *testing.T, p *tab, hosts []*host, id string) {
 	drawer, none := `document.querySelector("aside.drawer")`, `!document.querySelector("aside.drawer")`
 
 	p.at("")
-	for i, s := range []string{"Overview", "Network", "Events", "Lease", "Jobs", "Workers", "Onion"} {
+	for i, s := range []string{"Overview", "Network", "Events", "Lease", "Jobs", "Workflows", "Workers", "Onion"} {
 		p.press(fmt.Sprint(i + 1))
 		title(s)
 		p.press("1")
@@ -118,7 +118,7 @@ func testKeys(t *testing.T, p *tab, hosts []*host, id string) {
 	p.on("the host again", `e.dataset.node === "n3"`)
 
 	// The same from a row, beside another page than the one where it is closed.
-	p.press("6")
+	p.press("7")
 	title("Workers")
 	p.press("j", "j", "k")
 	p.on("the first row", `e.matches("tbody tr:first-child a")`)
@@ -180,7 +180,7 @@ func testKeys(t *testing.T, p *tab, hosts []*host, id string) {
 	p.on("as of again", `e.matches(".tools button[aria-pressed=false]") && e.textContent === "as of"`)
 
 	// An action, and what confirms it.
-	p.press("6")
+	p.press("7")
 	title("Workers")
 	button := `e.matches("#main tbody button") && e.closest("tr").textContent.startsWith("n3") && e.textContent === `
 	p.tabTo("a button", button+`"Drain"`)

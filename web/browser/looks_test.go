@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"os"
@@ -88,6 +89,13 @@ func busy(t *testing.T) *double {
 		"iterations": fields{"total": 100, "accepted": 100}, "attempts": fields{"assigned": 10},
 	})
 	d.snapshot("job/j7", job)
+	run := runOfMany(ago)
+	d.snapshot("workflow/"+runID, run)
+	short := maps.Clone(run)
+	delete(short, "steps")
+	d.snapshot("workflows", short, fields{
+		"id": "wbbbbbbbbbbbbbbbbbbbbbbbbbb", "name": "nightly", "owner": "uid:0", "state": "failed", "reason": "step render: failed: exit code 3; standard error: no such scene", "round": 2, "submitted_at": ago(9 * time.Hour), "finished_at": ago(8 * time.Hour), "elapsed_seconds": 3600,
+	})
 	var logged []fields
 	for i := range 80 {
 		kind := []string{"term_start", "member_health", "chunks_accepted", "publish_failed", "job_submitted"}[i%5]
@@ -131,6 +139,8 @@ func busy(t *testing.T) *double {
 				"workers":  []fields{{"node": "host0", "iterations": line(points, func(x float64) float64 { return x * 1e8 })}, {"node": long, "iterations": line(points, func(x float64) float64 { return x * 3e8 })}},
 				"failures": []fields{{"reason": "exit code 3; standard error: no such instrument", "attempts": line(points, func(x float64) float64 { return math.Floor(x / 10) })}},
 			}))
+		case "/v1/workflows/" + runID:
+			return said(200, row(withOutputs(run)))
 		case "/v1/replay":
 			at := r.URL.Query().Get("at")
 			return said(200, row(fields{"replay": fields{
@@ -151,7 +161,7 @@ func busy(t *testing.T) *double {
 // them, beyond a box that hides what is beyond it, on each other. What ends in an
 // ellipsis is whole in the title of it, or in what it leads to. Nobody has to scroll a table to
 // see its last column but that of a matrix
-// or of what a chart shows.
+// or of what a chart shows; a graph of many steps is as wide as these are many.
 const cutOff = `(() => {
 	const found = [], seen = [], root = document.querySelector("dialog[open]") ?? document.body, walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
 	const scrolls = (e) => { for (; e && e !== document.body; e = e.parentElement) if (/auto|scroll/.test(getComputedStyle(e).overflowX)) return e; return null; };
@@ -183,7 +193,7 @@ const cutOff = `(() => {
 		if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 3 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 5) found.push(x + " lies on " + y);
 	}
 	if (document.documentElement.scrollWidth > innerWidth) found.push("it is wider than the screen");
-	for (const e of root.querySelectorAll(".scroll")) if (e.scrollWidth > e.clientWidth + 1 && !e.querySelector(".matrix") && !e.closest("details")) found.push("the table of " + e.ariaLabel + " is wider than its place: " + e.scrollWidth + " px");
+	for (const e of root.querySelectorAll(".scroll")) if (e.scrollWidth > e.clientWidth + 1 && !e.querySelector(".matrix, .steps") && !e.closest("details")) found.push("the table of " + e.ariaLabel + " is wider than its place: " + e.scrollWidth + " px");
 	return [...new Set(found)].slice(0, 12);
 })()`
 
@@ -228,6 +238,8 @@ func TestLooks(t *testing.T) {
 			{path: "lease?span=all", wait: `document.querySelectorAll(".lanes a.bar").length === 3`},
 			{path: "jobs"},
 			{path: "jobs/j7", wait: `document.querySelectorAll(".uplot canvas").length === 4`},
+			{path: "workflows"},
+			{path: "workflows/" + runID + "?step=price_of_each_book", wait: `document.querySelectorAll("a.step").length === 10 && document.body.textContent.includes("mean 17.25")`},
 			{path: "workers"},
 			{path: "onion"},
 			{path: "network?host=a-host-with-a-long-name-in-frankfurt", wait: `document.querySelector("aside dl")`},

@@ -51,6 +51,10 @@ func (d tables) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer("application/json", fields{"workers": []fields{{"node": "host0", "live": "alive", "ready": true, "progress": "normal", "verdict": "route", "slots": 4, "accept": hostile}}})
 	case "/v1/jobs":
 		return answer("application/json", fields{"jobs": []fields{{"id": "jaaaaaaaaaaaaaaaaaaaaaaaaaa", "name": hostile, "owner": hostile, "state": "running", "submitted_at": now}}})
+	case "/v1/workflows":
+		return answer("application/json", fields{"workflows": []fields{{"id": runID, "name": hostile, "owner": hostile, "state": "failed", "reason": hostile, "submitted_at": now}}})
+	case "/v1/workflows/" + runID:
+		return answer("application/json", withOutputs(runOfMany(func(d time.Duration) string { return now.Add(-d).Format(time.RFC3339) })))
 	case "/v1/onion":
 		return answer("application/json", fields{"tor": fields{"enabled": false}, "problems": []string{hostile}})
 	case "/v1/version":
@@ -80,9 +84,10 @@ func TestPlainPages(t *testing.T) {
 	p := open(t, base+"p/overview")
 	p.base = base
 	p.scripts(false)
-	for _, page := range []string{"overview", "members", "lease", "events", "jobs", "workers", "onion"} {
+	for _, page := range []string{"overview", "members", "lease", "events", "jobs", "workflows", "workflows?run=" + runID, "workers", "onion"} {
 		p.do(chromedp.Navigate(base + "p/" + page))
-		p.until("page "+page, fmt.Sprintf(`document.querySelector("h1")?.textContent.toLowerCase() === %q && document.querySelectorAll("nav a").length === 7`, page))
+		name, _, _ := strings.Cut(page, "?")
+		p.until("page "+page, fmt.Sprintf(`document.querySelector("h1")?.textContent.toLowerCase() === %q && document.querySelectorAll("nav a").length === 8`, name))
 		var bad bool
 		if p.value(`!!document.querySelector("script, img, svg, [style], iframe, object")`, &bad); bad {
 			t.Errorf("%s has more than tables", page)

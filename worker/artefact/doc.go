@@ -5,7 +5,8 @@
 // Non-goals: what an artefact means, and which ones are still needed: Collect
 // is told.
 //
-// Goroutines: none of its own but those of Spread, which end before it returns.
+// Goroutines: none of its own but those of Spread and Put, which end before these
+// return.
 // Serve runs on its caller's goroutine, at most 64 at a time; further requests
 // are refused.
 package artefact

@@ -2,6 +2,7 @@ package artefact
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -40,6 +41,10 @@ type Options struct {
 	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
 	// Peers lists the hosts that Fetch may ask, best first.
 	Peers func() []cluster.NodeID
+	// Name is what the metrics call what is stored; default: artefact.
+	Name string
+	// Beside is another store, what is in which is served as well; nil: there is none.
+	Beside *Store
 	// Source opens an artefact elsewhere than at a host; nil: there are hosts only.
 	Source func(ctx context.Context, h cluster.Hash) (io.ReadCloser, error)
 
@@ -60,6 +65,7 @@ type Store struct {
 	sizes   map[cluster.Hash]int64
 	used    int64                          // stored and reserved
 	fetches map[cluster.Hash]chan struct{} // closed when the fetch under way ended
+	lies    map[lie]bool                   // see Stream
 }
 
 // New opens the store in o.Dir and removes what a crash left half
@@ -88,11 +94,12 @@ func New(o Options) (*Store, error) {
 		serving: make(chan struct{}, maxServing),
 		sizes:   map[cluster.Hash]int64{},
 		fetches: map[cluster.Hash]chan struct{}{},
+		lies:    map[lie]bool{},
 	}
 	if err := a.scan(); err != nil {
 		return nil, err
 	}
-	if a.m, err = newBlobMetrics(o.Registerer, a); err != nil {
+	if a.m, err = newBlobMetrics(o.Registerer, cmp.Or(o.Name, "artefact"), a); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -173,40 +180,29 @@ func (a *Store) store(r io.Reader, limit int64, want *cluster.Hash) (h cluster.H
 		}
 	}()
 
-	digest := sha256.New()
-	buf := make([]byte, 128<<10)
-	for {
-		n, readErr := r.Read(buf)
-		if n > 0 {
-			if reserved+int64(n) > limit {
-				return h, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
-			}
-			if err := a.reserve(int64(n)); err != nil {
-				return h, err
-			}
-			reserved += int64(n)
-			digest.Write(buf[:n])
-			if _, err := f.Write(buf[:n]); err != nil {
-				return h, err
-			}
-		}
-		if errors.Is(readErr, io.EOF) {
-			break
-		}
-		if readErr != nil {
-			return h, readErr
-		}
+	if err := f.Chmod(0o400); err != nil {
+		return h, err
 	}
-	digest.Sum(h[:0])
+	if err := copyAll(f, r, func(n int64) error {
+		if reserved+n > limit {
+			return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
+		}
+		err := a.reserve(n)
+		if err == nil {
+			reserved += n
+		}
+		return err
+	}); err != nil {
+		return h, err
+	}
+	if h, err = digestAndSync(f, reserved); err != nil {
+		return h, err
+	}
 	if want != nil && h != *want {
 		return h, fmt.Errorf("%w: want %s, have %s", ErrCorrupt, *want, h)
 	}
-	if _, ok := a.Has(h); ok {
-		// Stored again is stored lately; a file that vanished is stored anew.
-		if now := time.Now(); os.Chtimes(a.Path(h), now, now) == nil {
-			return h, nil
-		}
-		a.forget(h)
+	if a.renew(h) {
+		return h, nil
 	}
 	if err := a.commit(f, h); err != nil {
 		return h, err
@@ -221,14 +217,24 @@ func (a *Store) store(r io.Reader, limit int64, want *cluster.Hash) (h cluster.H
 	return h, nil
 }
 
-// commit makes f durable under the name of h.
+// renew has what is stored be stored lately; false: it is not, or has vanished.
+func (a *Store) renew(h cluster.Hash) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n, ok := a.sizes[h]
+	if !ok {
+		return false
+	}
+	if now := time.Now(); os.Chtimes(a.Path(h), now, now) == nil {
+		return true
+	}
+	a.used -= n
+	delete(a.sizes, h)
+	return false
+}
+
+// commit names f, whose bytes are durable, by its digest.
 func (a *Store) commit(f *os.File, h cluster.Hash) error {
-	if err := f.Chmod(0o400); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
 	if err := f.Close(); err != nil {
 		return err
 	}
@@ -299,14 +305,29 @@ func (a *Store) forget(h cluster.Hash) {
 
 // Remove drops h; dropping what is not stored is no error.
 func (a *Store) Remove(h cluster.Hash) error {
-	if err := os.Remove(a.Path(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove artefact: %w", err)
-	}
+	_, err := a.remove(h, func(os.FileInfo) bool { return true })
+	return err
+}
+
+// remove drops h if it may. What is stored again meanwhile is not lost: see renew.
+func (a *Store) remove(h cluster.Hash, may func(os.FileInfo) bool) (removed bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	info, err := os.Stat(a.Path(h))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return false, fmt.Errorf("remove artefact: %w", err)
+	case !may(info):
+		return false, nil
+	default:
+		if err := os.Remove(a.Path(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, fmt.Errorf("remove artefact: %w", err)
+		}
+	}
 	a.used -= a.sizes[h]
 	delete(a.sizes, h)
-	return nil
+	return info != nil, nil
 }
 
 // Collect removes every artefact that keep does not want and that is older
@@ -320,15 +341,11 @@ func (a *Store) Collect(keep func(cluster.Hash) bool, age time.Duration) (freed 
 		if keep(h) {
 			continue
 		}
-		info, statErr := os.Stat(a.Path(h))
-		if statErr != nil || time.Since(info.ModTime()) < age {
-			continue
+		removed, rmErr := a.remove(h, func(info os.FileInfo) bool { return time.Since(info.ModTime()) >= age })
+		err = errors.Join(err, rmErr)
+		if removed {
+			freed += n
 		}
-		if rmErr := a.Remove(h); rmErr != nil {
-			err = errors.Join(err, rmErr)
-			continue
-		}
-		freed += n
 	}
 	return freed, err
 }

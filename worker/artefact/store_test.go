@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -266,6 +267,36 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// TestAsk: whether a host has something, which may be in the store beside, or be gone from
+// its disk.
+func TestAsk(t *testing.T) {
+	stores, nodes := mesh(t, 3)
+	ask := func(h cluster.Hash, of cluster.NodeID) Asked { return stores["a"].Ask(t.Context(), h, of) }
+	h := put(t, stores["b"], "module")
+	beside := newStore(t, nil)
+	stores["b"].opts.Beside = beside
+	output, gone := put(t, beside, "rows"), put(t, stores["b"], "gone")
+	if err := os.Remove(stores["b"].Path(gone)); err != nil {
+		t.Fatal(err)
+	}
+	nodes["old"] = func(_ context.Context, _ cluster.NodeID, conn net.Conn) {
+		defer conn.Close()
+		var req blobRequest
+		_ = readBlobFrame(conn, &req)
+		_ = writeBlobFrame(conn, blobReply{Error: "invalid artefact frame: unknown operation"})
+	}
+	own := put(t, stores["a"], "own")
+	for _, c := range []struct {
+		h    cluster.Hash
+		of   cluster.NodeID
+		want Asked
+	}{{h, "b", Present}, {output, "b", Present}, {gone, "b", Absent}, {h, "c", Absent}, {h, "old", Maybe}, {h, "down", Silent}, {own, "", Present}, {h, "", Absent}} {
+		if got := ask(c.h, c.of); got != c.want {
+			t.Errorf("%s at %q: %d, want %d", c.h, c.of, got, c.want)
+		}
+	}
+}
+
 func TestServeRefusesGarbage(t *testing.T) {
 	a := newStore(t, nil)
 	for name, in := range map[string][]byte{
@@ -337,5 +368,80 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("waited too long for %s", what)
 		}
 		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// TestStream: a reader of another host's bytes never has all of them if they are others,
+// and then finds those of an honest host.
+func TestStream(t *testing.T) {
+	text := strings.Repeat("right", 100_000)
+	read := func(a *Store, h cluster.Hash) (string, error) {
+		r, err := a.Stream(t.Context(), h, int64(len(text)), []cluster.NodeID{"b"})
+		if err != nil {
+			return "", err
+		}
+		defer r.Close()
+		b, err := io.ReadAll(r)
+		return string(b), err
+	}
+	for name, lie := range map[string]string{"other bytes": text[1:] + "x", "cut off": text[1:], "more": text + "x", "honest": text} {
+		stores, nodes := mesh(t, 3)
+		h := put(t, stores["c"], text)
+		nodes["b"] = func(_ context.Context, _ cluster.NodeID, conn net.Conn) {
+			defer conn.Close()
+			var req blobRequest
+			if readBlobFrame(conn, &req) == nil && writeBlobFrame(conn, blobReply{Size: int64(len(lie))}) == nil {
+				_, _ = io.WriteString(conn, lie) // who does not want it hangs up
+			}
+		}
+		b, err := read(stores["a"], h)
+		if lied := name == "other bytes"; lied != errors.Is(err, ErrCorrupt) || lied && len(b) == len(text) || !lied && b != text {
+			t.Errorf("%s: %d of %d bytes, %v", name, len(b), len(text), err)
+		}
+		if b, err := read(stores["a"], h); err != nil || b != text {
+			t.Errorf("%s, again: %d bytes, %v", name, len(b), err)
+		}
+		if err := stores["a"].Fetch(t.Context(), h, []cluster.NodeID{"c"}); err != nil {
+			t.Fatal(err)
+		}
+		// It decays on this disk.
+		file := stores["a"].Path(h)
+		if err := os.Chmod(file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text[1:]+"x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := read(stores["a"], h); !errors.Is(err, ErrCorrupt) || len(b) == len(text) {
+			t.Errorf("%s, decayed: %d bytes, %v", name, len(b), err)
+		}
+		nodes["b"] = stores["b"].Serve
+		if b, err := read(stores["a"], h); err != nil || b != text {
+			t.Errorf("%s, after it decayed: %d bytes, %v", name, len(b), err)
+		}
+	}
+}
+
+// TestHeldBy: whoever wants to drop what it has made knows whether others have it.
+func TestHeldBy(t *testing.T) {
+	stores, nodes := mesh(t, 3)
+	a, h := stores["a"], put(t, stores["a"], "made here")
+	held := func(want bool, hosts ...cluster.NodeID) {
+		t.Helper()
+		if got := a.HeldBy(t.Context(), h, hosts); got != want {
+			t.Errorf("held by %v: %v", hosts, got)
+		}
+	}
+	held(false)
+	held(false, "b")
+	put(t, stores["b"], "made here")
+	held(true, "b")
+	held(false, "b", "c") // there are to be as many copies as are wanted
+	put(t, stores["c"], "made here")
+	held(true, "b", "c")
+	delete(nodes, "c") // down
+	held(false, "b", "c")
+	if a.HeldBy(t.Context(), cluster.Hash{7}, []cluster.NodeID{"b"}) {
+		t.Error("what nobody has is held")
 	}
 }

@@ -15,9 +15,9 @@ const (
 	keepFor      = 24 * time.Hour
 )
 
-// Tend fetches the artefacts that are needed, and removes those that are not and that
-// were not stored recently. It ends with ctx.
-func (a *Store) Tend(ctx context.Context, needed func() map[cluster.Hash]bool) error {
+// Tend fetches the artefacts that are needed, and removes those that are not, that were
+// not stored recently and that spare does not want to keep. It ends with ctx.
+func (a *Store) Tend(ctx context.Context, needed func() map[cluster.Hash]bool, spare func(cluster.Hash) bool) error {
 	tick := wait.NewTicker(tendEvery)
 	defer tick.Stop()
 	collected := time.Now()
@@ -40,7 +40,7 @@ func (a *Store) Tend(ctx context.Context, needed func() map[cluster.Hash]bool) e
 			continue
 		}
 		collected = time.Now()
-		freed, err := a.Collect(func(h cluster.Hash) bool { return keep[h] }, keepFor)
+		freed, err := a.Collect(func(h cluster.Hash) bool { return keep[h] || spare(h) }, keepFor)
 		if err != nil {
 			a.log.Warn().Err(err).Msg("artefacts not collected")
 		} else if freed > 0 {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -34,8 +35,8 @@ const (
 // errBlobFrame is wrapped by every decoding error of a blob stream.
 var errBlobFrame = errors.New("invalid artefact frame")
 
-// blobRequest asks a host to send an artefact (get), or to fetch it from the
-// caller and to answer when it is durable there (pull).
+// blobRequest asks a host to send an artefact (get), to fetch it from the
+// caller and to answer when it is durable there (pull), or whether it has it (has).
 type blobRequest struct {
 	Op   string       `json:"op"`
 	Hash cluster.Hash `json:"hash"`
@@ -44,7 +45,11 @@ type blobRequest struct {
 const (
 	opGet  = "get"
 	opPull = "pull"
+	opHas  = "has" // the reply is the size alone, or absent
 )
+
+// absent is the size of what a host does not have.
+const absent = -1
 
 // blobReply says how many bytes follow, or why not.
 type blobReply struct {
@@ -57,20 +62,20 @@ type blobMetrics struct {
 	failures        *prometheus.CounterVec
 }
 
-func newBlobMetrics(reg prometheus.Registerer, a *Store) (*blobMetrics, error) {
+func newBlobMetrics(reg prometheus.Registerer, name string, a *Store) (*blobMetrics, error) {
 	m := &blobMetrics{
 		fetched: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "skein_artefact_fetched_bytes_total", Help: "Bytes of artefacts fetched from other hosts.",
+			Name: "skein_" + name + "_fetched_bytes_total", Help: "Bytes of " + name + "s fetched from other hosts.",
 		}),
 		served: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "skein_artefact_served_bytes_total", Help: "Bytes of artefacts sent to other hosts.",
+			Name: "skein_" + name + "_served_bytes_total", Help: "Bytes of " + name + "s sent to other hosts.",
 		}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "skein_artefact_failures_total", Help: "Transfers of artefacts that ended with an error, by side.",
+			Name: "skein_" + name + "_failures_total", Help: "Transfers of " + name + "s that ended with an error, by side.",
 		}, []string{"side"}),
 	}
 	used := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "skein_artefact_used_bytes", Help: "Size of the artefact store.",
+		Name: "skein_" + name + "_used_bytes", Help: "Size of the " + name + " store.",
 	}, func() float64 { n, _ := a.Used(); return float64(n) })
 	if reg == nil {
 		return m, nil
@@ -141,7 +146,7 @@ func (a *Store) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) {
 func (a *Store) answer(ctx context.Context, from cluster.NodeID, conn net.Conn, req blobRequest) error {
 	switch req.Op {
 	case opGet:
-		f, size, err := a.Open(req.Hash)
+		f, size, err := a.openAny(req.Hash)
 		if err != nil {
 			return errors.Join(err, writeBlobFrame(conn, blobReply{Error: job.ReasonOf(err)}))
 		}
@@ -152,6 +157,15 @@ func (a *Store) answer(ctx context.Context, from cluster.NodeID, conn net.Conn, 
 		n, err := io.Copy(pacedWriter{conn}, io.LimitReader(f, size))
 		a.m.served.Add(float64(n))
 		return err
+	case opHas:
+		size, err := a.size(req.Hash)
+		if errors.Is(err, ErrNotFound) {
+			size, err = absent, nil
+		}
+		if err != nil {
+			return errors.Join(err, writeBlobFrame(conn, blobReply{Error: job.ReasonOf(err)}))
+		}
+		return writeBlobFrame(conn, blobReply{Size: size})
 	case opPull:
 		// The caller waits as long as the fetch makes progress.
 		_ = conn.SetDeadline(time.Time{})
@@ -165,6 +179,24 @@ func (a *Store) answer(ctx context.Context, from cluster.NodeID, conn net.Conn, 
 	}
 	err := fmt.Errorf("%w: unknown operation", errBlobFrame)
 	return errors.Join(err, writeBlobFrame(conn, blobReply{Error: err.Error()}))
+}
+
+// openAny opens what is stored here or beside.
+func (a *Store) openAny(h cluster.Hash) (*os.File, int64, error) {
+	f, size, err := a.Open(h)
+	if errors.Is(err, ErrNotFound) && a.opts.Beside != nil {
+		return a.opts.Beside.Open(h)
+	}
+	return f, size, err
+}
+
+// size looks on the disk, from which somebody may have removed it.
+func (a *Store) size(h cluster.Hash) (int64, error) {
+	f, size, err := a.openAny(h)
+	if err != nil {
+		return 0, err
+	}
+	return size, f.Close()
 }
 
 // pacedWriter and pacedReader move the deadline with every step.
@@ -314,13 +346,53 @@ func (a *Store) ask(ctx context.Context, peer cluster.NodeID, req blobRequest) (
 		err = readBlobFrame(conn, &reply)
 	}
 	if err == nil && reply.Error != "" {
-		err = errors.New(job.Clip(job.OneLine(reply.Error), cluster.MaxReason))
+		err = saidError(job.Clip(job.OneLine(reply.Error), cluster.MaxReason))
 	}
 	if err != nil {
 		conn.Close()
 		return nil, reply, err
 	}
 	return conn, reply, nil
+}
+
+// saidError is what a host answered instead of what it was asked for.
+type saidError string
+
+// Error is what it said.
+func (e saidError) Error() string { return string(e) }
+
+// Asked is what became of a question whether a host has something.
+type Asked int
+
+// The answers. What a host of an earlier version says, or one that is busy, may mean
+// either: it may have it.
+const (
+	Silent Asked = iota // it could not be asked
+	Absent
+	Maybe
+	Present
+)
+
+// Ask asks a host whether it has h; an empty name: this one.
+func (a *Store) Ask(ctx context.Context, h cluster.Hash, peer cluster.NodeID) Asked {
+	if peer == "" {
+		if _, err := a.size(h); errors.Is(err, ErrNotFound) {
+			return Absent
+		}
+		return Present
+	}
+	conn, reply, err := a.ask(ctx, peer, blobRequest{Op: opHas, Hash: h})
+	if _, said := errors.AsType[saidError](err); said {
+		return Maybe
+	}
+	if err != nil {
+		return Silent
+	}
+	conn.Close()
+	if reply.Size == absent {
+		return Absent
+	}
+	return Present
 }
 
 // Spread asks each host in to, all at once, to fetch h from here and to store

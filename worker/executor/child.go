@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/worker/artefact"
 	"github.com/skein-project/skein/worker/runner"
+	"github.com/skein-project/skein/worker/words"
 )
 
 // errDied says that a runner ended by itself.
@@ -58,11 +59,17 @@ func startChild(argv []string, setup runner.Setup) (*child, error) {
 	return c, nil
 }
 
+// hearing is who hears a guest while it runs; nil: nobody wants to.
+type hearing struct {
+	report func(uint64)
+	words  *words.Words
+}
+
 // ask writes task, if there is one, and reads the next frame that is not about
-// progress into reply. At the limit or at the end of ctx the process is killed.
+// progress or words into reply. At the limit or at the end of ctx the process is killed.
 // tooLong says the limit in words, with its place.
-func (c *child) ask(ctx context.Context, most limit, tooLong string, task *runner.Task, reply *runner.Reply, report func(uint64)) error {
-	timed, report, stop := most.apply(ctx, tooLong, report)
+func (c *child) ask(ctx context.Context, most limit, tooLong string, task *runner.Task, reply *runner.Reply, heard hearing) error {
+	timed, report, stop := most.apply(ctx, tooLong, heard.report)
 	defer stop()
 	spare := context.AfterFunc(timed, c.kill)
 	var err error
@@ -71,10 +78,16 @@ func (c *child) ask(ctx context.Context, most limit, tooLong string, task *runne
 	}
 	for err == nil {
 		*reply = runner.Reply{}
-		if err = runner.ReadFrame(c.out, reply); reply.Progress == 0 {
+		if err = runner.ReadFrame(c.out, reply); !reply.Between() {
 			break
 		}
-		report(reply.Progress)
+		if reply.Progress > 0 {
+			report(reply.Progress)
+		}
+		if heard.words != nil {
+			heard.words.Skip(reply.Skipped)
+			_, _ = heard.words.Write(reply.Said) // never fails
+		}
 	}
 	switch killed := !spare(); {
 	case killed && ctx.Err() != nil:
@@ -123,6 +136,8 @@ func verdictError(d *runner.Done) error {
 		what = "trap: " + d.Detail
 	case runner.VerdictOutput:
 		what = job.ErrTooMuchOutput.Error()
+	case runner.VerdictFiles:
+		what = d.Detail
 	case runner.VerdictModule:
 		what = "module cannot be run: " + d.Detail
 	case runner.VerdictCorrupt:

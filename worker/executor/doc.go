@@ -21,5 +21,6 @@
 // Goroutines: WASM.Run stays on one operating system thread, from which all
 // children are started: the kernel kills them when that thread, and so the
 // daemon, ends. Each program of Exec has one reader for each of its outputs and
-// one for its supervisor; they end with the attempt.
+// one for its supervisor; they end with the attempt. Collect has two, which end
+// before it returns.
 package executor

@@ -44,6 +44,9 @@ type ExecOptions struct {
 	Programs map[string][]string
 	// Artefacts supplies configs.
 	Artefacts *artefact.Store
+	// Outputs stores the files that programs leave; without it jobs with outputs do not
+	// run here.
+	Outputs *artefact.Store
 	// Slots must be that of the Worker.
 	Slots int
 	// RunnerArgv starts a process that calls RunnerMain; default: as of WASM.
@@ -198,6 +201,10 @@ func (e *Exec) Execute(ctx context.Context, _ int, t Task) (job.ChunkResult, err
 		}
 		input = e.opts.Artefacts.Path(t.Spec.Config)
 	}
+	files, err := e.filesOf(ctx, t.Spec)
+	if err != nil {
+		return none, Infra(err)
+	}
 	dir, err := e.scratch()
 	if err != nil {
 		return none, Infra(err)
@@ -213,16 +220,71 @@ func (e *Exec) Execute(ctx context.Context, _ int, t Task) (job.ChunkResult, err
 			"SKEIN_CHUNK_ID=" + strconv.Itoa(t.Attempt.Chunk), "SKEIN_SEED=" + strconv.FormatUint(t.Spec.Seed, 10),
 		},
 	}
+	if err := e.prepareFiles(dir, t.Spec, files, &setup); err != nil {
+		return none, Infra(errors.Join(err, verifyFiles(e.opts.Artefacts, e.opts.Outputs, t.Spec)))
+	}
 	if e.groups == nil || !e.groups.limits("memory") {
 		setup.DataBytes = t.Spec.MemoryBytes
 	}
-	r := &programRun{e: e, dir: dir, setup: setup, most: limitOf(t.Spec), memory: t.Spec.MemoryBytes, report: t.Report}
+	r := &programRun{e: e, dir: dir, setup: setup, most: limitOf(t.Spec), memory: t.Spec.MemoryBytes, report: t.Report, noResult: t.Spec.Result == job.ResultNone}
+	r.stderr.words = t.Words
+	r.said.words = t.Words
 	out, err := r.do(ctx)
 	e.ended.WithLabelValues(r.how).Inc()
 	if err != nil {
 		return none, err
 	}
-	return decodeResult(out, n)
+	left, err := Collect(filepath.Join(dir, outDir), t.Spec, t.Spec.AttemptLimit(), e.owner(), e.opts.Outputs)
+	if err != nil {
+		return none, err
+	}
+	return finished(t.Spec, out, n, left)
+}
+
+// owner is whose files a program makes; negative: the daemon's own.
+func (e *Exec) owner() int {
+	if e.opts.User != "" && os.Geteuid() == 0 {
+		return int(e.uid)
+	}
+	return -1
+}
+
+// filesOf has the files of a job on this disk.
+func (e *Exec) filesOf(ctx context.Context, spec job.Spec) ([]runner.InFile, error) {
+	if len(spec.Outputs) > 0 && e.opts.Outputs == nil {
+		return nil, errNoOutputs
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.opts.FetchTimeout)
+	defer cancel()
+	return fetchFiles(ctx, e.opts.Artefacts, e.opts.Outputs, spec, DefaultPatience)
+}
+
+// prepareFiles makes the directories of files of a program, and tells it of them.
+func (e *Exec) prepareFiles(dir string, spec job.Spec, files []runner.InFile, setup *runner.Program) error {
+	if len(files) > 0 {
+		in := filepath.Join(dir, inDir)
+		if err := room(files, e.opts.ScratchBytes); err != nil {
+			return err
+		}
+		size, err := copyFiles(in, files)
+		if err != nil {
+			return err
+		}
+		setup.ScratchBytes += size
+		setup.Env = append(setup.Env, "SKEIN_IN="+in)
+	}
+	if len(spec.Outputs) > 0 {
+		out := filepath.Join(dir, outDir)
+		err := os.Mkdir(out, 0o700)
+		if err == nil && e.owner() >= 0 {
+			err = os.Chown(out, int(e.uid), int(e.gid))
+		}
+		if err != nil {
+			return fmt.Errorf("make directory of outputs: %w", err)
+		}
+		setup.Env = append(setup.Env, "SKEIN_OUT="+out)
+	}
+	return nil
 }
 
 // scratch makes the directory of an attempt.
@@ -265,6 +327,9 @@ type programRun struct {
 	how    string // ended, for the metric
 	stdout boundedBuffer
 	stderr progressTail
+
+	noResult bool         // standard output is words as well:
+	said     progressTail // it goes here
 }
 
 // do runs the program and returns its standard output.
@@ -278,7 +343,7 @@ func (r *programRun) do(ctx context.Context) ([]byte, error) {
 	}
 	defer r.e.removeGroup(group)
 	r.stdout.limit, r.stdout.full = job.MaxResultBytes, make(chan struct{})
-	r.stderr.report = told
+	r.stderr.report, r.said.report = told, told
 	cmd, orders, report, err := r.start(group)
 	if err != nil {
 		return nil, Infra(err)
@@ -320,6 +385,8 @@ func (r *programRun) say(format string, args ...any) error {
 	what := fmt.Sprintf(format, args...)
 	if said := r.stderr.LastWords(); said != "" {
 		what += "; standard error: " + said
+	} else if said := r.said.LastWords(); said != "" {
+		what += "; standard output: " + said
 	}
 	return errors.New(what)
 }
@@ -357,7 +424,11 @@ func (r *programRun) start(group *cgroup) (cmd *exec.Cmd, orders io.WriteCloser,
 	if err := cmd.Start(); err != nil {
 		return fail(err)
 	}
-	r.stdout.read(outRead)
+	if r.noResult {
+		r.said.read(outRead)
+	} else {
+		r.stdout.read(outRead)
+	}
 	r.stderr.read(saidRead)
 	if err := runner.WriteFrame(orders, runner.Setup{Program: &r.setup}); err != nil { // fits into the pipe
 		killGroup(cmd.Process.Pid)
@@ -391,7 +462,11 @@ func (r *programRun) await(timed context.Context, cmd *exec.Cmd, orders io.Write
 	_ = orders.Close() // again, perhaps
 	killGroup(cmd.Process.Pid)
 	waitErr := cmd.Wait()
-	r.stdout.wait()
+	if r.noResult {
+		r.said.wait()
+	} else {
+		r.stdout.wait()
+	}
 	r.stderr.wait()
 	switch {
 	case err != nil && cmd.ProcessState != nil:

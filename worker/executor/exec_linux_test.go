@@ -23,6 +23,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/worker/artefact"
 	"github.com/skein-project/skein/worker/runner"
+	"github.com/skein-project/skein/worker/words"
 )
 
 // program is a host program of the tests; mark tells its processes from others.
@@ -291,6 +292,19 @@ func TestBadPrograms(t *testing.T) {
 		_, err := h.Execute(t.Context(), 0, h.task(mode))
 		if err == nil || !strings.Contains(err.Error(), want) || ClassOf(err) != job.FailedInfra {
 			t.Errorf("%s: %v of class %q, want %q of class infra", mode, err, ClassOf(err), want)
+		}
+	}
+}
+
+// TestWordsOfPrograms: what a program writes to standard error is heard whole.
+func TestWordsOfPrograms(t *testing.T) {
+	h := newExecHost(t, nil)
+	for mode, want := range map[string]string{"fails": "no licence found\n", "progress": runner.ProgressMark + "10\nand words\n"} {
+		task := h.task(mode)
+		task.Words = &words.Words{}
+		_, _ = h.Execute(t.Context(), 0, task) // how it ends others test
+		if s := task.Words.Said(); !strings.HasSuffix(string(s.Text()), want) || s.Left > 0 {
+			t.Errorf("%s: %q", mode, s.Text())
 		}
 	}
 }

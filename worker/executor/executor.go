@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/worker/words"
 )
 
 // MaxSlots is the most chunks that one host runs at once.
@@ -19,6 +20,8 @@ type Task struct {
 	// Report tells how many iterations are done; nil: nobody wants to know. It
 	// may be called from any goroutine until Execute returns.
 	Report func(done uint64)
+	// Words hears what the attempt says on standard error; nil: nobody wants to.
+	Words *words.Words
 }
 
 // infraError is a failure that says nothing of the work: this host could not

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/worker/runner"
+	"github.com/skein-project/skein/worker/words"
 )
 
 // boundedBuffer reads standard output up to a limit.
@@ -42,6 +43,7 @@ func (r *boundedBuffer) read(f *os.File) {
 // progressTail reads standard error: it keeps the end, and reports progress.
 type progressTail struct {
 	report func(uint64) // nil: nobody wants to know
+	words  *words.Words // as well
 
 	runner.Tail
 	line runner.Progress
@@ -56,6 +58,9 @@ func (r *progressTail) read(f *os.File) {
 func (r *progressTail) Write(p []byte) (int, error) {
 	if done, ok := r.line.Scan(p); ok && r.report != nil {
 		r.report(done)
+	}
+	if r.words != nil {
+		_, _ = r.words.Write(p) // never fails
 	}
 	return r.Tail.Write(p)
 }

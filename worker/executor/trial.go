@@ -17,9 +17,9 @@ const (
 
 // Trial runs a few iterations of a job, then more, and returns how many one slot does
 // per second; 0 if it cannot tell. Nothing counts. A program of the host is not tried,
-// because it may have effects. Its runs have a child of their own, beside the slots.
+// because it may have effects, nor what has files. Its runs have a child of their own, beside the slots.
 func (e *WASM) Trial(ctx context.Context, spec job.Spec) float64 {
-	if spec.Executor != job.ExecutorWASM || spec.MemoryBytes > e.opts.MemoryBytes {
+	if spec.Executor != job.ExecutorWASM || spec.MemoryBytes > e.opts.MemoryBytes || spec.HasFiles() {
 		return 0
 	}
 	ctx, cancel := context.WithTimeout(ctx, trialAll+e.opts.LoadTimeout)
@@ -29,7 +29,7 @@ func (e *WASM) Trial(ctx context.Context, spec job.Spec) float64 {
 		task := e.task(spec, 0)
 		task.Iterations = n
 		began := time.Now()
-		done, err := e.perform(ctx, e.opts.Slots, task, nil, within(most))
+		done, err := e.perform(ctx, e.opts.Slots, task, hearing{}, within(most))
 		took := time.Since(began)
 		if err == nil {
 			_, err = decodeResult(done.Stdout, n)

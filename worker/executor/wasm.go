@@ -36,6 +36,10 @@ const (
 type WASMOptions struct {
 	// Artefacts supplies modules and configs, from other hosts if need be.
 	Artefacts *artefact.Store
+	// Outputs stores the files that guests leave, and ScratchDir holds them until then;
+	// without them jobs with outputs do not run here.
+	Outputs    *artefact.Store
+	ScratchDir string
 	// Slots is the number of children; it must be that of the Worker.
 	Slots int
 	// RunnerArgv starts a process that calls RunnerMain; default:
@@ -116,6 +120,19 @@ func NewWASM(o WASMOptions) (*WASM, error) {
 		if err := pruneCache(dir, o.CacheBytes); err != nil {
 			return nil, err
 		}
+	}
+	if o.ScratchDir != "" {
+		dir, err := filepath.Abs(o.ScratchDir)
+		if err == nil {
+			err = os.RemoveAll(dir) // what an earlier process left
+		}
+		if err == nil {
+			err = os.MkdirAll(dir, 0o700)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("wasm executor: scratch directory: %w", err)
+		}
+		o.ScratchDir = dir
 	}
 	e := &WASM{
 		opts:    o,
@@ -278,15 +295,55 @@ func (e *WASM) Execute(ctx context.Context, slot int, t Task) (job.ChunkResult, 
 	if t.Spec.MemoryBytes > e.opts.MemoryBytes {
 		return none, Infra(fmt.Errorf("the job needs %d bytes of memory, this host allows %d", t.Spec.MemoryBytes, e.opts.MemoryBytes))
 	}
-	task := e.task(t.Spec, t.Attempt.Chunk)
-	done, err := e.perform(ctx, slot, task, t.Report, limitOf(t.Spec))
+	task, heard := e.task(t.Spec, t.Attempt.Chunk), hearing{report: t.Report, words: t.Words}
+	task.Words = t.Words != nil
+	done, left, err := e.withFiles(ctx, slot, task, t.Spec, heard)
 	if errors.Is(err, artefact.ErrCorrupt) { // the bytes decayed on this disk: once more with fresh ones
-		done, err = e.perform(ctx, slot, task, t.Report, limitOf(t.Spec))
+		done, left, err = e.withFiles(ctx, slot, task, t.Spec, heard)
 	}
 	if err != nil {
 		return none, err
 	}
-	return decodeResult(done.Stdout, task.Iterations)
+	return finished(t.Spec, done.Stdout, task.Iterations, left)
+}
+
+// withFiles gives the guest its files, and stores what it leaves.
+func (e *WASM) withFiles(ctx context.Context, slot int, task runner.Task, spec job.Spec, heard hearing) (*runner.Done, job.Files, error) {
+	task.NoResult = spec.Result == job.ResultNone
+	if len(spec.Files) > 0 {
+		fetching, cancel := context.WithTimeout(ctx, e.opts.FetchTimeout)
+		var err error
+		task.Files, err = fetchFiles(fetching, e.opts.Artefacts, e.opts.Outputs, spec, e.opts.FetchPatience)
+		cancel()
+		if err != nil {
+			return nil, nil, Infra(err)
+		}
+	}
+	if len(spec.Outputs) > 0 {
+		if e.opts.Outputs == nil || e.opts.ScratchDir == "" {
+			return nil, nil, Infra(errNoOutputs)
+		}
+		dir, err := os.MkdirTemp(e.opts.ScratchDir, "skein-chunk-")
+		if err != nil {
+			return nil, nil, Infra(fmt.Errorf("make scratch directory: %w", err))
+		}
+		defer func() {
+			if err := os.RemoveAll(dir); err != nil {
+				e.log.Warn().Err(err).Msg("scratch directory of a chunk not removed")
+			}
+		}()
+		// A guest has what it leaves in memory.
+		task.OutDir, task.OutBytes = dir, min(spec.AttemptLimit(), int64(spec.MemoryBytes))
+	}
+	done, err := e.perform(ctx, slot, task, heard, limitOf(spec))
+	if errors.Is(err, artefact.ErrCorrupt) {
+		err = errors.Join(err, verifyFiles(e.opts.Artefacts, e.opts.Outputs, spec))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	left, err := Collect(task.OutDir, spec, task.OutBytes, -1, e.opts.Outputs)
+	return done, left, err
 }
 
 // task is a chunk of a job as a child is given it.
@@ -310,7 +367,7 @@ func (e *WASM) Compile(ctx context.Context, module cluster.Hash, memory uint64) 
 	done, err := e.perform(ctx, e.opts.Slots, runner.Task{
 		Module: module, ModulePath: e.opts.Artefacts.Path(module),
 		MemoryPages: uint32(min(memory, e.opts.MemoryBytes) / runner.PageBytes), Compile: true,
-	}, nil, within(e.opts.LoadTimeout))
+	}, hearing{}, within(e.opts.LoadTimeout))
 	e.rest()
 	if done != nil && done.Verdict == runner.VerdictModule {
 		return fmt.Errorf("%w: %s", runner.ErrModule, done.Detail)
@@ -332,13 +389,13 @@ func (e *WASM) rest() {
 
 // perform fetches what t needs, runs it in the slot's child and translates
 // how it ended.
-func (e *WASM) perform(ctx context.Context, slot int, t runner.Task, report func(uint64), most limit) (*runner.Done, error) {
+func (e *WASM) perform(ctx context.Context, slot int, t runner.Task, heard hearing, most limit) (*runner.Done, error) {
 	if err := e.fetch(ctx, t); err != nil {
 		return nil, Infra(err) // hosts come and go: no verdict about the work
 	}
-	done, err := e.attempt(ctx, slot, t, report, most)
+	done, err := e.attempt(ctx, slot, t, heard, most)
 	if errors.Is(err, errDiedIdle) { // not the chunk's fault: once more with a new child
-		done, err = e.attempt(ctx, slot, t, report, most)
+		done, err = e.attempt(ctx, slot, t, heard, most)
 	}
 	if errors.Is(err, errDiedIdle) {
 		return nil, Infra(err)
@@ -357,12 +414,12 @@ func (e *WASM) perform(ctx context.Context, slot int, t runner.Task, report func
 }
 
 // attempt runs t in the slot's child and keeps the child if it is still good.
-func (e *WASM) attempt(ctx context.Context, slot int, t runner.Task, report func(uint64), most limit) (*runner.Done, error) {
+func (e *WASM) attempt(ctx context.Context, slot int, t runner.Task, heard hearing, most limit) (*runner.Done, error) {
 	c, err := e.take(ctx, slot)
 	if err != nil {
 		return nil, Infra(fmt.Errorf("start runner: %w", err))
 	}
-	done, err := e.converse(ctx, c, t, report, most)
+	done, err := e.converse(ctx, c, t, heard, most)
 	if err == nil {
 		e.slots[slot] <- c
 		return done, nil
@@ -376,36 +433,16 @@ func (e *WASM) attempt(ctx context.Context, slot int, t runner.Task, report func
 	return nil, err
 }
 
-// fetchOne asks again for a while before it gives up: the hosts that have an
-// artefact may be restarting, or not be known here yet, and a failed attempt
-// costs the job one of few.
-func (e *WASM) fetchOne(ctx context.Context, h cluster.Hash) error {
-	started := time.Now()
-	for {
-		err := e.opts.Artefacts.Fetch(ctx, h, nil)
-		if err == nil || ctx.Err() != nil || time.Since(started) > e.opts.FetchPatience {
-			return err
-		}
-		timer := time.NewTimer(fetchPause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return err
-		case <-timer.C:
-		}
-	}
-}
-
 func (e *WASM) fetch(ctx context.Context, t runner.Task) error {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.FetchTimeout)
 	defer cancel()
-	if err := e.fetchOne(ctx, t.Module); err != nil {
+	if err := fetchOne(ctx, e.opts.Artefacts, t.Module, e.opts.FetchPatience); err != nil {
 		return fmt.Errorf("module: %w", err)
 	}
 	if t.Config.IsZero() {
 		return nil
 	}
-	if err := e.fetchOne(ctx, t.Config); err != nil {
+	if err := fetchOne(ctx, e.opts.Artefacts, t.Config, e.opts.FetchPatience); err != nil {
 		return fmt.Errorf("config: %w", err)
 	}
 	if size, _ := e.opts.Artefacts.Has(t.Config); size > job.MaxConfigBytes {
@@ -422,13 +459,13 @@ var (
 )
 
 // converse gives t to c and waits. After an error c is of no further use.
-func (e *WASM) converse(ctx context.Context, c *child, t runner.Task, report func(uint64), most limit) (*runner.Done, error) {
+func (e *WASM) converse(ctx context.Context, c *child, t runner.Task, heard hearing, most limit) (*runner.Done, error) {
 	free, err := e.first(ctx, t.Module)
 	if err != nil {
 		return nil, err
 	}
 	var reply runner.Reply
-	err = c.ask(ctx, within(e.opts.LoadTimeout), "module took longer than %s to load", &t, &reply, nil)
+	err = c.ask(ctx, within(e.opts.LoadTimeout), "module took longer than %s to load", &t, &reply, hearing{})
 	free(err == nil && reply.Loaded != nil)
 	if errors.Is(err, errDied) {
 		err = fmt.Errorf("%w (%w)", err, errDiedIdle)
@@ -442,7 +479,7 @@ func (e *WASM) converse(ctx context.Context, c *child, t runner.Task, report fun
 	if reply.Loaded.Seconds > 0 {
 		e.m.load.Observe(reply.Loaded.Seconds)
 	}
-	if err := c.ask(ctx, most, "ran longer than the limit of %s", nil, &reply, report); err != nil {
+	if err := c.ask(ctx, most, "ran longer than the limit of %s", nil, &reply, heard); err != nil {
 		return nil, err
 	}
 	if reply.Done == nil {

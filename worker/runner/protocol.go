@@ -45,7 +45,29 @@ type Task struct {
 	Chunk       int          `json:"chunk"`
 	Seed        uint64       `json:"seed"`
 	Compile     bool         `json:"compile,omitempty"`
+	// Words says that the parent wants to read what the guest says.
+	Words bool `json:"words,omitempty"`
+	// Files are what the guest finds in GuestIn. What it leaves in GuestOut, at most
+	// OutBytes, is written into OutDir; empty: it has no such directory.
+	Files    []InFile `json:"files,omitempty"`
+	OutDir   string   `json:"out_dir,omitempty"`
+	OutBytes int64    `json:"out_bytes,omitempty"`
+	// NoResult says that standard output is words, too.
+	NoResult bool `json:"no_result,omitempty"`
 }
+
+// InFile is a file for a guest.
+type InFile struct {
+	Name string       `json:"name"`
+	Path string       `json:"path"`
+	Hash cluster.Hash `json:"hash"`
+}
+
+// Where a guest finds its files, and leaves its own.
+const (
+	GuestIn  = "/in"
+	GuestOut = "/out"
+)
 
 // Reply is what a runner says of a task; one of the fields is set.
 type Reply struct {
@@ -53,7 +75,14 @@ type Reply struct {
 	Done   *Done   `json:"done,omitempty"`
 	// Progress is how many iterations are done; it comes between the two.
 	Progress uint64 `json:"progress,omitempty"`
+	// Said is what the guest said since, Skipped how much before that nobody kept; they
+	// come between the two as well.
+	Said    []byte `json:"said,omitempty"`
+	Skipped uint64 `json:"skipped,omitempty"`
 }
+
+// Between reports that the task goes on after r.
+func (r Reply) Between() bool { return r.Progress > 0 || len(r.Said) > 0 }
 
 // Loaded says that the guest starts now.
 type Loaded struct {
@@ -78,6 +107,7 @@ const (
 	VerdictExit    Verdict = "exit"    // exit with another code
 	VerdictTrap    Verdict = "trap"    // stopped by the runtime
 	VerdictOutput  Verdict = "output"  // wrote too much
+	VerdictFiles   Verdict = "files"   // wrote more into files than it may
 	VerdictModule  Verdict = "module"  // cannot be compiled or started
 	VerdictCorrupt Verdict = "corrupt" // a file does not match its digest
 	VerdictFailed  Verdict = "failed"  // the runner's own fault

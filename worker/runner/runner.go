@@ -109,6 +109,11 @@ func (r *runner) do(t Task, tell func(Reply) error) *Done {
 			return fileTrouble(t.Config, err)
 		}
 	}
+	in, free, bad := openFiles(t.Files)
+	defer free()
+	if bad != nil {
+		return bad
+	}
 	l := Loaded{}
 	if fresh {
 		l.Seconds = time.Since(began).Seconds()
@@ -119,7 +124,7 @@ func (r *runner) do(t Task, tell func(Reply) error) *Done {
 	if t.Compile {
 		return &Done{Verdict: VerdictOK}
 	}
-	return m.run(ctx, t, config, tell)
+	return m.run(ctx, t, config, in, tell)
 }
 
 func fileTrouble(h cluster.Hash, err error) *Done {
@@ -246,30 +251,8 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// progressEvery is the shortest time between two reports of a guest.
-const progressEvery = 100 * time.Millisecond
-
-// guestWords keeps the end of a guest's standard error, and reports progress.
-type guestWords struct {
-	tell func(Reply) error
-	Tail
-	line Progress
-	told time.Time
-}
-
-// Write implements io.Writer; the guest waits meanwhile.
-func (w *guestWords) Write(p []byte) (int, error) {
-	if done, ok := w.line.Scan(p); ok && done > 0 && time.Since(w.told) >= progressEvery {
-		w.told = time.Now()
-		if err := w.tell(Reply{Progress: done}); err != nil {
-			return 0, err // the parent has gone
-		}
-	}
-	return w.Tail.Write(p)
-}
-
 // run starts a fresh instance and waits for its end.
-func (m *loadedModule) run(ctx context.Context, t Task, config []byte, tell func(Reply) error) *Done {
+func (m *loadedModule) run(ctx context.Context, t Task, config []byte, in map[string][]byte, tell func(Reply) error) *Done {
 	// The collector cannot stop a guest: keep it from trying until the guest
 	// is over, unless memory gets short.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -277,8 +260,14 @@ func (m *loadedModule) run(ctx context.Context, t Task, config []byte, tell func
 	defer limitMemory(uint64(t.MemoryPages) * PageBytes)()
 
 	var out limited
-	said := guestWords{tell: tell}
-	mod, err := m.runtime.InstantiateModule(withGuestMemory(ctx), m.compiled, guestConfig(t, config, &out, &said))
+	said := guestWords{tell: tell, wanted: t.Words}
+	written := io.Writer(&out)
+	if t.NoResult {
+		written = &said
+	}
+	guest, left := guestFiles(t, in, guestConfig(t, config, written, &said))
+	mod, err := m.runtime.InstantiateModule(withGuestMemory(ctx), m.compiled, guest)
+	said.end()
 	if mod != nil {
 		_ = mod.Close(ctx) // frees memory only
 	}
@@ -298,15 +287,23 @@ func (m *loadedModule) run(ctx context.Context, t Task, config []byte, tell func
 		first = strings.TrimPrefix(first, "wasm error: ")
 		done.Verdict, done.Detail = VerdictTrap, job.Clip(job.OneLine(first), cluster.MaxReason/2)
 	}
+	if left != nil && left.Over() != "" {
+		done.Verdict, done.Detail = VerdictFiles, left.Over()
+	}
+	if done.Verdict == VerdictOK && left != nil {
+		if err := writeFiles(left, t.OutDir); err != nil {
+			done.Verdict, done.Detail = VerdictFailed, err.Error()
+		}
+	}
 	if done.Verdict != VerdictOK {
 		done.Stdout = nil
 	}
 	return done
 }
 
-// guestConfig is all that a guest can see. No file system, no listener, no
-// arguments but a name, four variables, random bytes and clocks that depend
-// on the task only.
+// guestConfig is all that a guest can see, beside what guestFiles adds. No
+// listener, no arguments but a name, four variables, random bytes and clocks
+// that depend on the task only.
 func guestConfig(t Task, config []byte, out, said io.Writer) wazero.ModuleConfig {
 	clock := &guestClock{}
 	return wazero.NewModuleConfig().

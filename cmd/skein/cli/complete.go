@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/present"
 )
@@ -69,6 +70,13 @@ var (
 		}
 		return names
 	})
+	completeSchedules = asked(func(ctx context.Context, c *api.Client) (names []string) {
+		list, _ := c.Schedules(ctx)
+		for _, s := range list.Schedules {
+			names = append(names, s.Name+"\t"+s.Cron)
+		}
+		return names
+	})
 	completeAddresses = asked(func(ctx context.Context, c *api.Client) (names []string) {
 		o, _ := c.Onion(ctx)
 		for _, x := range o.Addresses {
@@ -122,12 +130,12 @@ var (
 		}
 		return kinds
 	}}
-	jobStates = fixed(job.Pending, job.Queued, job.Running, job.Cancelling, job.Completed, job.Failed, job.Partial, job.Cancelled, job.TimedOut)
+	jobStates = fixed(job.Pending, job.Queued, job.Running, job.Cancelling, job.Completed, job.Failed, job.Partial, job.Cancelled, job.TimedOut, job.Skipped)
 )
 
 // argument is what the words of a usage line stand for.
 var argument = map[string]completer{
-	"NODE": completeNodes, "ID": completeJobs, "RUN": completeRuns, "ADDRESS": completeAddresses, "FILE": completeFiles, "DIR": completeFiles,
+	"NODE": completeNodes, "ID": completeJobs, "RUN": completeRuns, "SCHEDULE": completeSchedules, "ADDRESS": completeAddresses, "FILE": completeFiles, "DIR": completeFiles,
 	"WORKER": completeOutside, "MODE": fixed(cluster.ModeAuto, cluster.ModeQuorum, cluster.ModeAvailable),
 }
 
@@ -156,7 +164,9 @@ var flagValueOf = map[string]completer{
 	"skein gateway worker add --owner": completePrincipals, "skein gateway token create --owner": completePrincipals,
 	"skein gateway token create --role": fixed("submit", "watch", "work"), "skein gateway worker add --key": fixed[string](),
 	"skein workflow run --key": fixed[string](), "skein workflow graph --as": fixed("ascii", "mermaid"),
-	"skein job run --key": fixed[string](), // no file, but the key of the job
+	"skein schedule run --key": fixed[string](), "skein schedule set --missed": fixed(flow.MissedSkip, flow.MissedLast, flow.MissedAll),
+	"skein schedule set --overlap": fixed(flow.OverlapSkip, flow.OverlapQueueOne, flow.OverlapQueue, flow.OverlapReplace, flow.OverlapAllow),
+	"skein job run --key":          fixed[string](), // no file, but the key of the job
 }
 
 // Complete has the shell offer what a word may be: hosts, jobs, kinds, and files only

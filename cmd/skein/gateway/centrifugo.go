@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ func centrifugoConfig(a *cli.App) *cobra.Command {
 		Use: "centrifugo-config", Short: "Print what the Centrifugo of gateway.push is to be configured with",
 		Long: "Centrifugo v5 starts with what is printed, by `centrifugo --config FILE`; a v6 does not know\n" +
 			"its keys. It follows from this host's configuration: [gateway], [redis] and [centrifugo].\n" +
+			"So that pages of all gateways may connect, print it again when there is another one.\n" +
 			"There are secrets in it: with --out it goes into a new file that only you can read.\n" +
 			"Centrifugo asks this host's gateway.internal_listen; with --ask-url a balancer before those\n" +
 			"of several gateways.",
@@ -41,6 +43,15 @@ func centrifugoConfig(a *cli.App) *cobra.Command {
 					return err
 				}
 				s.Cluster = v.Cluster
+				all, err := daemon.Gateways(ctx)
+				if err != nil {
+					return err
+				}
+				for _, g := range all.Gateways { // whose pages connect there as well
+					if g.URL != s.Gateway && !slices.Contains(s.Origins, g.URL) {
+						s.Origins = append(s.Origins, g.URL)
+					}
+				}
 				text, err := centrifugo.File(s)
 				if err != nil {
 					return cli.Failf(cli.ExitFailed, "%s", err)
@@ -93,7 +104,7 @@ func settings(c config.Config, ask string) (s centrifugo.Settings, err error) {
 		return s, unread("centrifugo.secret_file", err)
 	}
 	s = centrifugo.Settings{
-		Gateway: c.Gateway.URL, Proxy: ask, API: f.APIURL, Clients: f.WSURL, Key: key[0], Secret: secret[0], Origins: c.Gateway.Origins,
+		Gateway: c.Gateway.URL, Proxy: ask, API: f.APIURL, Clients: f.WSURL, Key: key[0], Secret: secret[0], Origins: slices.Clone(c.Gateway.Origins),
 		Redis: centrifugo.Redis{Addresses: c.Redis.Addresses, Sentinel: c.Redis.Sentinel, TLSCA: c.Redis.TLSCA, Prefix: c.Redis.Prefix},
 	}
 	if file := c.Redis.PasswordFile; file != "" {

@@ -81,7 +81,7 @@ func eventsCommand(a *cli.App) *cobra.Command {
 	f.StringVar(&until, "until", "", "not later than then: an age, a time or a date")
 	f.Uint64VarP(&q.Tail, "tail", "n", 0, "begin with the last so many events, up to 10000")
 	f.BoolVar(&all, "all", false, "begin with the first event")
-	f.StringVar(&q.Entity, "entity", "", "only events about this: node:NAME, job:ID, term:N, actor:USER or onion:ADDRESS")
+	f.StringVar(&q.Entity, "entity", "", "only events about this: node:NAME, job:ID, run:ID, term:N, actor:USER or onion:ADDRESS")
 	f.StringVar(&q.Kind, "kind", "", "only of these kinds, like 'lease_*,term_start'")
 	f.Uint64Var(&q.Limit, "limit", 0, "stop after this many")
 	f.StringVar(&node, "node", "", "only those that this host wrote")

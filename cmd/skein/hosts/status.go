@@ -119,6 +119,8 @@ func statusFields(s api.Status) [][2]string {
 		{"abstaining", present.Joined(s.Lease.Abstaining)},
 		{"blocked", present.OrDash(s.Lease.Blocked)},
 		{"local_health", strconv.Itoa(s.LocalHealth)},
+		{"load", present.OrDash(s.Pressure.Level)},
+		{"load_signal", present.OrDash(s.Pressure.Signal)},
 		{"members", strconv.Itoa(s.Members.Total)},
 		{"alive", strconv.Itoa(s.Members.Alive)},
 		{"mesh_backend", present.OrDash(s.Mesh.Backend)},

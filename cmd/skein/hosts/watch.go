@@ -19,8 +19,8 @@ func watchCommand(a *cli.App) *cobra.Command {
 		Use:   "watch",
 		Short: "What the cluster shows, and each change of it, for programs",
 		Long: "Prints one JSON value per line, as docs/watch.md describes: a snapshot of each topic,\n" +
-			"then what changes. Topics are status, members, links, lease, terms, workers, jobs, onion\n" +
-			"and events; without --topics all but the links and the events. It survives restarts of\n" +
+			"then what changes. Topics are status, members, links, lease, terms, workers, jobs,\n" +
+			"workflows, onion and events; without --topics all but the links and the events. It survives restarts of\n" +
 			"the daemon: it then begins again with snapshots, and no event of the log is missed or\n" +
 			"comes twice.",
 		Args: cli.Exactly(0, ""),
@@ -71,10 +71,11 @@ func watchCommand(a *cli.App) *cobra.Command {
 	f := cmd.Flags()
 	f.StringSliceVar(&q.Topics, "topics", nil, "what to watch, like jobs,events")
 	f.StringSliceVar(&q.Jobs, "job", nil, "also all figures of this job, by id or name")
+	f.StringSliceVar(&q.Workflows, "workflow", nil, "also this run of a workflow with its steps, by id or name")
 	f.StringSliceVar(&q.Links, "link", nil, "also all half-edges of this host")
 	f.StringVar(&since, "since", "", "begin with earlier events: an age like 10m or 3d, a time, a date, or a position")
 	f.Uint64Var(&q.Events.Tail, "tail", 0, "begin with the last so many events")
-	f.StringVar(&q.Events.Entity, "entity", "", "only events about this: node:NAME, job:ID, term:N, actor:USER or onion:ADDRESS")
+	f.StringVar(&q.Events.Entity, "entity", "", "only events about this: node:NAME, job:ID, run:ID, term:N, actor:USER or onion:ADDRESS")
 	f.StringVar(&q.Events.Kind, "kind", "", "only events of these kinds, like 'lease_*,term_start'")
 	f.BoolVar(&once, "once", false, "end when all topics were shown once")
 	return cmd

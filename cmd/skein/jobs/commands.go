@@ -21,6 +21,7 @@ func Commands(a *cli.App, d Options) []*cobra.Command {
 	return []*cobra.Command{
 		jobCommand(a, d),
 		workflowCommand(a),
+		scheduleCommand(a),
 		workersCommand(a),
 		workerCommand(a),
 		groupsCommand(a),

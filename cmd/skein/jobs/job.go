@@ -13,11 +13,14 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/cmd/skein/joblogs"
+	"github.com/skein-project/skein/cmd/skein/joboutputs"
+	"github.com/skein-project/skein/cmd/skein/jobtrace"
 	"github.com/skein-project/skein/present"
 )
 
 func jobCommand(a *cli.App, d Options) *cobra.Command {
-	return cli.Group("job", "Submit, watch and stop jobs", jobRun(a, d), jobList(a), jobStatus(a), jobExplain(a), jobResults(a), jobStop(a), jobRetry(a), jobTrace(a))
+	return cli.Group("job", "Submit, watch and stop jobs", jobRun(a, d), jobList(a), jobStatus(a), jobExplain(a), jobResults(a), joblogs.Command(a), joboutputs.Command(a), jobStop(a), jobRetry(a), jobtrace.Command(a))
 }
 
 func jobList(a *cli.App) *cobra.Command {
@@ -26,7 +29,7 @@ func jobList(a *cli.App) *cobra.Command {
 		Use: "ls", Aliases: []string{"list"}, Short: "List the jobs, newest first", Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.OneOf("--state", state, job.Pending, job.Running, job.Completed,
-				job.Failed, job.Partial, job.Cancelled, job.TimedOut, job.Queued, job.Cancelling); err != nil {
+				job.Failed, job.Partial, job.Cancelled, job.TimedOut, job.Skipped, job.Queued, job.Cancelling); err != nil {
 				return err
 			}
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
@@ -66,7 +69,7 @@ func jobStatus(a *cli.App) *cobra.Command {
 			}
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				if history || chunks {
-					return jobHistory(a, ctx, c, args[0], chunks)
+					return jobtrace.History(a, ctx, c, args[0], chunks)
 				}
 				j, raw, err := cli.Fetch[api.Job](ctx, c, "/v1/jobs/"+pathEscape(args[0]))
 				if err != nil {
@@ -166,6 +169,9 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 	}
 	if n := j.Chunks.Parked; n > 0 {
 		field("parked", "%s of those given up: no host could run them", present.Plural(n, "chunk"))
+	}
+	if o := j.Outputs; o != nil {
+		field("outputs", "%s, %s: skein job outputs %s", present.Plural(o.Files, "file"), present.BytesOf(uint64(o.Bytes)), present.Short(j.ID))
 	}
 	if len(j.Workers) > 0 {
 		parts := make([]string, len(j.Workers))

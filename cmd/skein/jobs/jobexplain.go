@@ -18,7 +18,7 @@ func jobExplain(a *cli.App) *cobra.Command {
 			"does (gone, no_stream, draining, unready, stuck, distrusted), what it is (executor,\n" +
 			"memory, zone, permission, not_accepted), what became of the job's chunks there\n" +
 			"(excluded, opinion, reserved); one that is busy may run it, and has no room. What keeps the job from all\n" +
-			"workers (held, backoff, operator) stands before them. RUNS and DONE are the job's\n" +
+			"workers (after, held, backoff, operator) stands before them. RUNS and DONE are the job's\n" +
 			"chunks that a worker has, and that count.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {

@@ -31,6 +31,7 @@ const (
 	keyWasm  = "wasm"
 	keyInput = "input"
 	keyWait  = "wait"
+	keyFiles = "files" // of the spec, with paths to upload in the place of hashes
 )
 
 // jobText is a job as a file and flags describe it: the keys of the API's spec
@@ -40,6 +41,7 @@ type jobText struct {
 	values map[string]any
 	lines  map[string]int    // by key, of the file
 	flags  map[string]string // by key, the flag that was stronger than the file
+	files  map[string]string // to upload, by the names under which chunks find them
 }
 
 func newJobText() *jobText {
@@ -70,6 +72,7 @@ func readJobFile(path string) (*jobText, error) {
 		return nil, cli.Usagef("%s: %s", path, err)
 	}
 	t.walk(&md, "", top)
+	absFiles(t.values[keyFiles], filepath.Dir(path))
 	for _, key := range []string{keyWasm, keyInput} {
 		if name, ok := t.values[key].(string); ok && name != "" && !filepath.IsAbs(name) {
 			t.values[key] = filepath.Join(filepath.Dir(path), name)
@@ -87,7 +90,7 @@ func (t *jobText) walk(md *toml.MetaData, prefix string, table map[string]toml.P
 			t.lines[key] = pe.Position.Line
 		}
 		var sub map[string]toml.Primitive
-		if _, ok := g.v.(map[string]any); ok && md.PrimitiveDecode(p, &sub) == nil {
+		if _, ok := g.v.(map[string]any); ok && key != keyFiles && md.PrimitiveDecode(p, &sub) == nil {
 			t.walk(md, key+".", sub)
 			continue
 		}

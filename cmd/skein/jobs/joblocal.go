@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
@@ -16,20 +15,12 @@ import (
 
 // runLocal runs a job on this machine alone and shows what came of it. Which
 // programs may run is in the configuration, as on a host.
-func runLocal(a *cli.App, ctx context.Context, d Options, spec job.Spec, wasm, input, metric string) error {
-	j := offline.LocalJob{Spec: spec}
-	var err error
-	if wasm != "" {
-		if j.Module, err = readLocal("--wasm", wasm, job.MaxModuleBytes); err != nil {
-			return err
-		}
+func runLocal(a *cli.App, ctx context.Context, d Options, f jobFlags, of localFiles) error {
+	j, err := of.job(f.to)
+	if err != nil {
+		return err
 	}
-	if input != "" {
-		if j.Input, err = readLocal("--input", input, job.MaxConfigBytes); err != nil {
-			return err
-		}
-	}
-	if spec.Executor == job.ExecutorExec {
+	if of.spec.Executor == job.ExecutorExec {
 		path, asked := a.ConfigPath()
 		cfg, err := config.Load(config.Options{Path: path, Optional: !asked, Env: a.Env})
 		if err != nil {
@@ -37,10 +28,10 @@ func runLocal(a *cli.App, ctx context.Context, d Options, spec job.Spec, wasm, i
 		}
 		j.Exec = cfg.Exec
 	}
-	bar := newProgress(a, metric)
+	bar := newProgress(a, f.metric)
 	// A module is compiled anew each time, and without --chunk tried: nothing runs meanwhile.
 	stop := func() {}
-	if spec.Executor != job.ExecutorExec {
+	if of.spec.Executor != job.ExecutorExec {
 		stop = (&waiting{a: a}).after(ctx, func(context.Context) string { return "the module is compiled for this machine" })
 	}
 	j.Progress = func(now api.Job) {
@@ -61,21 +52,39 @@ func runLocal(a *cli.App, ctx context.Context, d Options, spec job.Spec, wasm, i
 	return ended(a, job)
 }
 
+// localFiles is a job, and where what it needs lies.
+type localFiles struct {
+	spec        job.Spec
+	wasm, input string
+	files       map[string]string // by name, for its chunks
+}
+
+// job reads what a job needs; what its chunks leave goes below a directory.
+func (l localFiles) job(to string) (j offline.LocalJob, err error) {
+	j = offline.LocalJob{Spec: l.spec, Files: l.files, To: to}
+	if l.wasm != "" {
+		if j.Module, err = readLocal("--wasm", l.wasm, job.MaxModuleBytes); err != nil {
+			return j, err
+		}
+	}
+	if l.input != "" {
+		if j.Input, err = readLocal("--input", l.input, job.MaxConfigBytes); err != nil {
+			return j, err
+		}
+	}
+	return j, nil
+}
+
 // readLocal reads a file of at most limit bytes.
 func readLocal(flag, path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := openUpload(flag, path, limit)
 	if err != nil {
-		return nil, cli.Usagef("%s: %s", flag, err)
+		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	switch {
-	case err != nil:
+	b, err := io.ReadAll(io.LimitReader(f, limit))
+	if err != nil {
 		return nil, cli.Usagef("%s: %s", flag, err)
-	case len(b) == 0:
-		return nil, cli.Usagef("%s: %s is empty", flag, path)
-	case int64(len(b)) > limit:
-		return nil, cli.Usagef("%s: %s has more than the %d bytes that are allowed", flag, path, limit)
 	}
 	return b, nil
 }

@@ -3,7 +3,6 @@ package jobs
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +40,7 @@ const uploadTime = 10 * time.Minute
 // jobFlags are the flags of job run.
 type jobFlags struct {
 	file, metric string
+	to           string
 	set          []string
 	follow, dry  bool
 	local        bool
@@ -70,7 +70,8 @@ var textFlags = [...]struct{ flag, key, doc string }{
 
 func jobRun(a *cli.App, d Options) *cobra.Command {
 	var f jobFlags
-	var zones []string
+	var zones, after, outputs []string
+	var named map[string]string
 	var permit, early string
 	cmd := &cobra.Command{
 		Use:   "run --wasm FILE --iterations N | --file JOB",
@@ -82,8 +83,8 @@ func jobRun(a *cli.App, d Options) *cobra.Command {
 			"A job file is TOML with the fields of the API's job spec; flags override it.\n" +
 			"--dry-run checks everything and submits nothing.\n" +
 			"--local runs it on this machine alone, on all processors, without a daemon: the same\n" +
-			"checks, with --chunk the same results to the last bit, and nothing is left behind.\n" +
-			"Ctrl-C ends it.",
+			"checks, with --chunk the same results to the last bit, and nothing is left behind but\n" +
+			"the files of its chunks, in --to DIR. Ctrl-C ends it.",
 		Example: "  skein job run --wasm pi.wasm --iterations 1e9 --follow\n" +
 			"  skein job run --wasm options.wasm --input book.json --iterations 1e8 \\\n" +
 			"    --early-stop put=0.001\n" +
@@ -106,6 +107,22 @@ func jobRun(a *cli.App, d Options) *cobra.Command {
 			if cmd.Flags().Changed("zone") {
 				over("zone", "zones", zones)
 			}
+			if cmd.Flags().Changed("outputs") {
+				over("outputs", "outputs", outputs)
+			}
+			if cmd.Flags().Changed("files") {
+				files := map[string]any{}
+				for name, path := range named {
+					files[name] = path
+				}
+				over("files", keyFiles, files)
+			}
+			if cmd.Flags().Changed("after") {
+				if err := wholeIDs(a, cmd.Context(), after); err != nil {
+					return err
+				}
+				over("after", "after", after)
+			}
 			if t.values["program"] != nil && t.values["executor"] == nil {
 				t.values["executor"] = job.ExecutorExec
 			}
@@ -121,15 +138,41 @@ func jobRun(a *cli.App, d Options) *cobra.Command {
 		x.String(one.flag, "", one.doc)
 	}
 	x.StringSliceVar(&zones, "zone", nil, "only in these zones")
+	x.StringToStringVar(&named, "files", nil, "files that each chunk finds, by name: NAME=PATH, or NAME=HASH of an output or upload")
+	x.StringSliceVar(&outputs, "outputs", nil, "names of the files that each chunk leaves")
+	x.StringSliceVar(&after, "after", nil, "begin when these jobs have completed: ID, or ID:done (ended), ID:failed")
 	x.StringVar(&permit, "permit", "", "whose workers may run it: public (the default), owner, user:NAME,... or group:NAME,...")
 	x.StringVar(&early, "early-stop", "", "complete once the metric's relative error is lower: METRIC=ERROR or METRIC=ERROR,MIN_SAMPLES")
 	x.StringArrayVar(&f.set, "set", nil, "any other key of a job file: KEY=VALUE")
 	x.BoolVar(&f.dry, "dry-run", false, "check the job, show its spec and submit nothing")
 	x.BoolVar(&f.local, "local", false, "run it here and now, without a cluster")
+	x.StringVar(&f.to, "to", "", "with --local: write the files that chunks leave below this directory")
 	x.BoolVar(&f.forWorker, "wait-for-worker", false, waitForWorker)
 	x.BoolVarP(&f.follow, "follow", "f", false, "show the progress and wait for the end")
 	x.StringVar(&f.metric, "metric", "", "metric in the progress line (default: the first)")
 	return cmd
+}
+
+// wholeIDs makes whole ids of jobs of what names them, which may be their beginnings.
+func wholeIDs(a *cli.App, ctx context.Context, after []string) error {
+	for i, text := range after {
+		id, how, said := strings.Cut(text, ":")
+		if _, err := job.ParseID(id); err == nil {
+			continue
+		}
+		err := a.WithClient(ctx, func(ctx context.Context, c *api.Client) error {
+			j, err := c.Job(ctx, id)
+			after[i] = string(j.ID)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if said {
+			after[i] += ":" + how
+		}
+	}
+	return nil
 }
 
 // overlay applies the flags that say more than one key.
@@ -204,6 +247,7 @@ func (t *jobText) check() (spec job.Spec, wasm, input string, wait api.Wait, err
 	if t.values["iterations"] == nil {
 		return spec, "", "", "", cli.Usagef("--iterations is missing").WithHint("say how much there is to do: --iterations 1e6")
 	}
+	t.takeFiles()
 	spec, err = t.spec()
 	return spec, wasm, input, wait, err
 }
@@ -214,13 +258,16 @@ func runJob(a *cli.App, ctx context.Context, d Options, f jobFlags, t *jobText) 
 		return err
 	}
 	if f.dry {
-		return dryRun(a, spec, wasm, input)
+		return dryRun(a, spec, wasm, input, t.files)
 	}
 	if spec.Key == "" {
 		spec.Key = "cli-" + rand.Text()
 	}
 	if f.local {
-		return runLocal(a, ctx, d, spec, wasm, input, f.metric)
+		return runLocal(a, ctx, d, f, localFiles{spec: spec, wasm: wasm, input: input, files: t.files})
+	}
+	if f.to != "" {
+		return cli.Usagef("--to goes with --local").WithHint("`skein job outputs ID --to DIR` reads what a job of the cluster left")
 	}
 	c, err := a.Client()
 	if err != nil {
@@ -236,6 +283,9 @@ func runJob(a *cli.App, ctx context.Context, d Options, f jobFlags, t *jobText) 
 		if spec.Config, err = upload(a, ctx, c, "--input", input, job.MaxConfigBytes); err != nil {
 			return notSubmitted(ctx, err)
 		}
+	}
+	if err := uploadFiles(a, ctx, c, t.files, &spec); err != nil {
+		return notSubmitted(ctx, err)
 	}
 	if ctx.Err() != nil {
 		return notSubmitted(ctx, ctx.Err())
@@ -274,7 +324,7 @@ func notSubmitted(ctx context.Context, err error) error {
 }
 
 // dryRun shows what would be submitted.
-func dryRun(a *cli.App, spec job.Spec, wasm, input string) error {
+func dryRun(a *cli.App, spec job.Spec, wasm, input string, files map[string]string) (err error) {
 	for _, file := range []struct {
 		flag, path string
 		limit      int64
@@ -283,17 +333,12 @@ func dryRun(a *cli.App, spec job.Spec, wasm, input string) error {
 		if file.path == "" {
 			continue
 		}
-		f, err := openUpload(file.flag, file.path, file.limit)
-		if err != nil {
+		if *file.to, err = hashOf(file.flag, file.path, file.limit); err != nil {
 			return err
 		}
-		sum := sha256.New()
-		_, err = io.Copy(sum, f)
-		f.Close()
-		if err != nil {
-			return cli.Usagef("%s: %s", file.flag, err)
-		}
-		*file.to = cluster.Hash(sum.Sum(nil))
+	}
+	if err := eachFile(files, &spec, hashOf); err != nil {
+		return err
 	}
 	chunks := present.Plural(spec.Chunks(), "chunk")
 	if spec.ChunkAuto {
@@ -311,6 +356,20 @@ func dryRun(a *cli.App, spec job.Spec, wasm, input string) error {
 	a.Note("nothing was submitted: %d iterations in %s", spec.Iterations, chunks)
 	_, err = a.Out.Write(text)
 	return err
+}
+
+// hashOf is the hash of a file that would be uploaded.
+func hashOf(flag, path string, limit int64) (cluster.Hash, error) {
+	f, err := openUpload(flag, path, limit)
+	if err != nil {
+		return cluster.Hash{}, err
+	}
+	defer f.Close()
+	sum := cluster.NewDigest(f)
+	if _, err := io.Copy(io.Discard, sum); err != nil {
+		return cluster.Hash{}, cli.Usagef("%s: %s", flag, err)
+	}
+	return sum.Sum(), nil
 }
 
 // openUpload opens a file that is to be uploaded.

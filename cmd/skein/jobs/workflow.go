@@ -3,19 +3,14 @@ package jobs
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cmd/skein/cli"
-	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/present"
 )
-
-// watchPause is the time between two looks at a run that is followed.
-const watchPause = 300 * time.Millisecond
 
 func workflowCommand(a *cli.App) *cobra.Command {
 	return cli.Group("workflow", "Graphs of jobs that pass data: submit, watch, stop, retry",
@@ -43,18 +38,43 @@ func workflowList(a *cli.App) *cobra.Command {
 }
 
 func workflowStatus(a *cli.App) *cobra.Command {
-	var follow bool
+	var follow, history bool
 	cmd := &cobra.Command{
 		Use: "status RUN", Aliases: []string{"show"}, Short: "One run: its steps, and why they wait, were skipped or failed", Args: cli.Exactly(1, oneRun),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if follow {
+			switch {
+			case follow && history:
+				return cli.Usagef("--follow and --history contradict each other")
+			case follow:
 				return followRun(a, cmd.Context(), args[0])
+			case history:
+				return runHistory(a, cmd.Context(), args[0])
 			}
 			return showWorkflow(a, cmd.Context(), args[0], func(w api.Workflow, raw []byte) error { return showRun(a, w, raw) })
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "watch it to its end; exit 8 if it failed")
+	cmd.Flags().BoolVar(&history, "history", false, "all that the log says of it, oldest first")
 	return cmd
+}
+
+// runHistory shows the events of a run. A log of which old events are forgotten may begin
+// in the middle of it.
+func runHistory(a *cli.App, ctx context.Context, id string) error {
+	return a.WithClient(ctx, func(ctx context.Context, c *api.Client) error {
+		w, _, err := cli.Fetch[api.Workflow](ctx, c, "/v1/workflows/"+pathEscape(id))
+		if err != nil {
+			return err
+		}
+		list := []api.Event{}
+		if err := c.Events(ctx, api.EventQuery{Entity: "run:" + string(w.ID)}, api.FollowOptions{}, func(e api.Event) error {
+			list = append(list, e)
+			return nil
+		}); err != nil {
+			return err
+		}
+		return a.Show(cli.View{Body: list, Items: cli.Items(list), Table: func() present.Table { return present.Events(list, w.ObservedAt) }})
+	})
 }
 
 // showWorkflow fetches a run and shows it.
@@ -200,34 +220,40 @@ func followRun(a *cli.App, ctx context.Context, id string) error {
 		return err
 	}
 	defer c.Close()
-	told := make(map[string]string)
-	for {
-		within, cancel := a.Limited(ctx)
-		w, err := c.Workflow(within, id)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			a.Note("detached, the run goes on; see it again with `skein workflow status --follow %s`", id)
-			a.Code = cli.ExitInterrupted
-			return nil
-		case err != nil && !api.Temporary(err):
-			return err
-		case err == nil:
-			for _, s := range w.Steps {
-				if text := present.StepText(s); s.State != flow.Blocked && told[s.Name] != text {
-					told[s.Name] = text
-					a.Note("%s", text)
-				}
-			}
-			if w.State.Final() {
-				if err := showRun(a, w, nil); err != nil {
-					return err
-				}
-				return endOfRun(w)
+	told, seen := make(map[string]string), false
+	tell := func(w api.Workflow) error {
+		seen = true
+		for _, s := range w.Steps {
+			if text := present.StepText(s); s.State != flow.Blocked && told[s.Name] != text {
+				told[s.Name] = text
+				a.Note("%s", text)
 			}
 		}
-		_ = wait.For(ctx, watchPause) // its end is seen above
+		return nil
 	}
+	note, forget := a.Once()
+	w, err := c.FollowWorkflow(ctx, id, api.FollowOptions{Retry: func(cause error) error {
+		if !seen {
+			return cause
+		}
+		note("waiting for the daemon: %s", cause)
+		return nil
+	}}, func(w api.Workflow) error { forget(); return tell(w) })
+	switch {
+	case ctx.Err() != nil:
+		a.Note("detached, the run goes on; see it again with `skein workflow status --follow %s`", id)
+		a.Code = cli.ExitInterrupted
+		return nil
+	case err != nil:
+		return err
+	}
+	if err := tell(w); err != nil {
+		return err
+	}
+	if err := showRun(a, w, nil); err != nil {
+		return err
+	}
+	return endOfRun(w)
 }
 
 // endOfRun is how a command ends that waited for a run, as endOf.

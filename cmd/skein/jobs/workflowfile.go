@@ -37,7 +37,10 @@ type workflowText struct {
 }
 
 // stepFiles are what a step's job has uploaded.
-type stepFiles struct{ wasm, input string }
+type stepFiles struct {
+	wasm, input string
+	files       map[string]string
+}
 
 // readWorkflow reads a workflow file. What it names is named from its directory.
 func readWorkflow(path string) (*workflowText, error) {
@@ -117,7 +120,7 @@ func (t *workflowText) job(i int, step map[string]any) (job.Spec, error) {
 	var put func(prefix string, keys map[string]any)
 	put = func(prefix string, keys map[string]any) {
 		for k, v := range keys {
-			if sub, ok := v.(map[string]any); ok {
+			if sub, ok := v.(map[string]any); ok && prefix+k != keyFiles {
 				put(prefix+k+".", sub)
 				continue
 			}
@@ -127,6 +130,7 @@ func (t *workflowText) job(i int, step map[string]any) (job.Spec, error) {
 			from.values[prefix+k] = v
 		}
 	}
+	absFiles(keys[keyFiles], dir)
 	put("", keys)
 	delete(from.values, keyFile)
 	delete(from.values, keyWait)
@@ -138,7 +142,7 @@ func (t *workflowText) job(i int, step map[string]any) (job.Spec, error) {
 	if err != nil {
 		return fail(err)
 	}
-	t.steps[i] = stepFiles{wasm, input}
+	t.steps[i] = stepFiles{wasm, input, from.files}
 	if wasm != "" {
 		spec.Artefact = cluster.Hash{1} // comes with the upload
 	}
@@ -198,10 +202,10 @@ func workflowRun(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// values reads the parameters that were given, each as its type wants it.
-func (f workflowFlags) values(def flow.Def) (map[string]json.RawMessage, error) {
+// paramValues reads the parameters that were given, each as its type wants it.
+func paramValues(params []string, def flow.Def) (map[string]json.RawMessage, error) {
 	out := make(map[string]json.RawMessage)
-	for _, one := range f.params {
+	for _, one := range params {
 		name, text, ok := strings.Cut(one, "=")
 		if !ok {
 			return nil, cli.Usagef("--param is %q, want NAME=VALUE", one)
@@ -229,7 +233,7 @@ func (f workflowFlags) run(a *cli.App, ctx context.Context, path string) error {
 		return err
 	}
 	req := api.WorkflowRequest{Key: f.key, Definition: t.def, CheckOnly: f.dry}
-	if req.Params, err = f.values(t.def); err != nil {
+	if req.Params, err = paramValues(f.params, t.def); err != nil {
 		return err
 	}
 	if req.Key == "" {
@@ -243,27 +247,10 @@ func (f workflowFlags) run(a *cli.App, ctx context.Context, path string) error {
 		return err
 	}
 	defer c.Close()
-	uploads := make(map[string]cluster.Hash)
-	for i, files := range t.steps {
-		spec := &req.Definition.Steps[i].Job
-		for _, file := range []struct {
-			key, path string
-			limit     int64
-			to        *cluster.Hash
-		}{{keyWasm, files.wasm, job.MaxModuleBytes, &spec.Artefact}, {keyInput, files.input, job.MaxConfigBytes, &spec.Config}} {
-			if file.path == "" {
-				continue
-			}
-			h, known := uploads[file.path]
-			if !known {
-				if h, err = upload(a, ctx, c, file.key, file.path, file.limit); err != nil {
-					return err
-				}
-				uploads[file.path] = h
-			}
-			*file.to = h
-		}
+	if err := t.upload(a, ctx, c); err != nil {
+		return err
 	}
+	req.Definition = t.def
 	w := &waiting{a: a}
 	within, cancel := context.WithTimeout(ctx, patience(a)+max(a.Timeout, 35*time.Second)) // a submit may wait for a majority
 	defer cancel()
@@ -290,5 +277,34 @@ func (f workflowFlags) run(a *cli.App, ctx context.Context, path string) error {
 		return a.Show(cli.View{Body: out})
 	}
 	fmt.Fprintln(a.Out, out.Run)
+	return nil
+}
+
+// upload puts what the jobs of the steps need where the cluster finds it.
+func (t *workflowText) upload(a *cli.App, ctx context.Context, c *api.Client) (err error) {
+	uploads := make(map[string]cluster.Hash)
+	for i, files := range t.steps {
+		spec := &t.def.Steps[i].Job
+		for _, file := range []struct {
+			key, path string
+			limit     int64
+			to        *cluster.Hash
+		}{{keyWasm, files.wasm, job.MaxModuleBytes, &spec.Artefact}, {keyInput, files.input, job.MaxConfigBytes, &spec.Config}} {
+			if file.path == "" {
+				continue
+			}
+			h, known := uploads[file.path]
+			if !known {
+				if h, err = upload(a, ctx, c, file.key, file.path, file.limit); err != nil {
+					return err
+				}
+				uploads[file.path] = h
+			}
+			*file.to = h
+		}
+		if err = uploadFiles(a, ctx, c, files.files, spec); err != nil {
+			return err
+		}
+	}
 	return nil
 }

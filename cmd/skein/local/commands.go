@@ -34,7 +34,7 @@ type Options struct {
 	Demo      func(context.Context, demo.Options) (demo.Result, error)
 	DemoOnion func(context.Context, demo.Options) (demo.OnionResult, error)
 	DemoShow  func(context.Context, demo.Options, demo.Page) error
-	DemoScale func(context.Context, demo.Options) error
+	DemoScale func(ctx context.Context, o demo.Options, workers int) error
 	Doctor    func(ctx context.Context, cfg config.Config, unasked bool) []api.Finding
 	// ExportRoot copies the root key to a file, or moves it there.
 	ExportRoot func(cfg config.Config, out string, remove bool) error
@@ -44,6 +44,8 @@ type Options struct {
 	Cleanup func(context.Context, config.Config) (bool, error)
 	// Runner is the child process that runs chunks; it returns its exit code.
 	Runner func(stdin io.Reader, stdout, stderr io.Writer) int
+	// LoadSlice is the child process of a load test; it returns its exit code.
+	LoadSlice func(stdin io.Reader, stdout io.Writer) int
 	// Watchdog is the child process that ends tor; it returns its exit code.
 	Watchdog func(args []string, stdin io.Reader, stderr io.Writer) int
 }
@@ -55,6 +57,7 @@ func Commands(a *cli.App, d Options) []*cobra.Command {
 		runCommand(a, d),
 		workCommand(a, d),
 		runnerCommand(a, d),
+		sliceCommand(a, d),
 		watchdogCommand(a, d),
 		configCommand(a),
 		logCommand(a, d),

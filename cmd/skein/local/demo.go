@@ -11,10 +11,14 @@ import (
 	"github.com/skein-project/skein/internal/demo"
 )
 
+// mostWorkers is how many outside workers a demo may have: each has an address of its own.
+const mostWorkers = 2000
+
 func demoCommand(a *cli.App, d Options) *cobra.Command {
 	var o demo.Options
 	var profile, iterations string
 	var onion, ui, scale bool
+	var workers int
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Three hosts on this machine, a job, the holder killed, nothing lost",
@@ -24,10 +28,11 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 			"which needs tor and tor-gencert. A client fetches from it, the publishing host\nis killed, and the client continues.\n\n" +
 			"With --ui it prints a link to the page of the cluster and goes on until Ctrl-C: one\n" +
 			"job follows another, hosts are killed, cut off and asked to hand the lease over.\n\n" +
-			"With --scale-out it starts a Redis and a PostgreSQL as well, which must be installed: two\n" +
-			"of the hosts are gateways that share the Redis, and 200 outside workers attach there. A job\n" +
-			"goes from a table into the table while a gateway, Redis and the holder are killed, and its\n" +
-			"result is compared with that of this machine alone.",
+			"With --scale-out it starts a Redis, a PostgreSQL and a Centrifugo as well, which must be\n" +
+			"installed: two of the hosts are gateways that share the Redis, and 200 outside workers\n" +
+			"(--workers) attach there, whose connections Centrifugo keeps. A job goes from a table into\n" +
+			"the table while a gateway, Centrifugo, Redis and the holder are killed, and its result is\n" +
+			"compared with that of this machine alone.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch o.Profile = cluster.Profile(profile); o.Profile {
@@ -43,6 +48,12 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 			}
 			if scale && (onion || ui || o.Handover) {
 				return cli.Usagef("--scale-out has steps of its own: leave out --onion, --ui and --handover")
+			}
+			if workers != 0 && !scale {
+				return cli.Usagef("--workers is for --scale-out")
+			}
+			if workers < 0 || workers > mostWorkers {
+				return cli.Usagef("--workers is %d, want 1 to %d", workers, mostWorkers)
 			}
 			if iterations != "" {
 				n, err := cli.ParseCount(iterations)
@@ -67,7 +78,7 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 				return d.DemoShow(cmd.Context(), o, demoPage)
 			}
 			if scale {
-				return d.DemoScale(cmd.Context(), o)
+				return d.DemoScale(cmd.Context(), o, workers)
 			}
 			_, err = d.Demo(cmd.Context(), o)
 			return err
@@ -80,7 +91,8 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 	f.BoolVar(&o.Handover, "handover", false, "stop the holder with SIGTERM instead of killing it")
 	f.BoolVar(&onion, "onion", false, "serve one onion address on a private Tor network instead of a job")
 	f.BoolVar(&ui, "ui", false, "show the cluster as a page, and go on until Ctrl-C")
-	f.BoolVar(&scale, "scale-out", false, "use a Redis, a PostgreSQL, gateways and 200 outside workers as well")
+	f.BoolVar(&scale, "scale-out", false, "use a Redis, a PostgreSQL, a Centrifugo, gateways and outside workers as well")
+	f.IntVar(&workers, "workers", 0, "outside workers of --scale-out (default 200)")
 	f.BoolVar(&o.Keep, "keep", false, "leave the state directories behind")
 	return cmd
 }

@@ -15,8 +15,9 @@ import (
 
 // Hidden commands, by which the daemon starts the running program once more.
 const (
-	RunnerName   = "runner"   // runs chunks
-	watchdogName = "watchdog" // ends tor when its daemon is gone or hangs
+	RunnerName   = "runner"     // runs chunks
+	sliceName    = "load-slice" // sends the requests of a load test
+	watchdogName = "watchdog"   // ends tor when its daemon is gone or hangs
 )
 
 func runCommand(a *cli.App, d Options) *cobra.Command {
@@ -97,6 +98,16 @@ func runnerCommand(a *cli.App, d Options) *cobra.Command {
 		Use: RunnerName, Hidden: true, Short: "Run chunks for a daemon", Args: cli.Exactly(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			a.Code = d.Runner(a.In, a.Out, a.Err)
+			return nil
+		},
+	}
+}
+
+func sliceCommand(a *cli.App, d Options) *cobra.Command {
+	return &cobra.Command{
+		Use: sliceName, Hidden: true, Short: "Send the requests of a load test for a daemon", Args: cli.Exactly(0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			a.Code = d.LoadSlice(a.In, a.Out)
 			return nil
 		},
 	}

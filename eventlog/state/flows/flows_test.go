@@ -179,3 +179,44 @@ func TestMalformed(t *testing.T) {
 		}
 	}
 }
+
+// TestQueue: of a group as many go on as may, in the order in which they were submitted or
+// begun again; other groups and other owners are not counted.
+func TestQueue(t *testing.T) {
+	f, n := New(), int64(0)
+	say := func(kind event.Kind, body any) {
+		n++
+		b, _ := json.Marshal(body)
+		apply(t, f, event.Event{Source: event.SourceID{Node: "a", Inc: 1}, Seq: uint64(n), HLC: cluster.NewHLC(time.Unix(n, 0), 0), Term: 1, Kind: kind, Body: b})
+	}
+	submit := func(id int, owner, group string) {
+		say(event.KindFlowSubmitted, event.WorkflowSubmitted{Run: runID(id), Owner: owner, Def: json.RawMessage("{}"), Params: json.RawMessage("{}"), Group: group, Limit: 2})
+	}
+	check := func(want string) {
+		t.Helper()
+		got := ""
+		for i := range 6 {
+			r, _ := f.Run(runID(i))
+			got += fmt.Sprintf("%.1s", r.State)
+		}
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	submit(0, "uid:1", "g")
+	submit(1, "uid:1", "g")
+	submit(2, "uid:1", "g")
+	submit(3, "uid:2", "g")
+	submit(4, "uid:1", "")
+	submit(5, "uid:1", "g")
+	check("rrqrrq")
+	say(event.KindFlowDone, event.WorkflowDone{Run: runID(0), State: flow.Failed})
+	check("frrrrq")
+	say(event.KindFlowRetried, event.WorkflowRetried{Run: runID(0), Round: 1})
+	check("qrrrrq")
+	say(event.KindFlowStopped, event.WorkflowStopped{Run: runID(5)})
+	check("qrrrrs")
+	say(event.KindFlowDone, event.WorkflowDone{Run: runID(5), State: flow.Cancelled})
+	say(event.KindFlowDone, event.WorkflowDone{Run: runID(2), State: flow.Completed})
+	check("rrcrrc")
+}

@@ -15,6 +15,7 @@ import (
 
 const (
 	maxOwner = 128 // bytes
+	maxGroup = 128 // bytes
 	// maxEntries bounds what one event tells, maxRounds how often a run is retried.
 	maxEntries = 512
 	maxForget  = 256
@@ -197,7 +198,8 @@ func read(kind int, text []byte) (body any, id flow.RunID) {
 	case event.KindFlowSubmitted:
 		var b event.WorkflowSubmitted
 		ok = json.Unmarshal(text, &b) == nil && b.Owner != "" && len(b.Owner) <= maxOwner && len(b.Name) <= flow.MaxName &&
-			len(b.Def) > 0 && len(b.Def) <= flow.MaxDefBytes && len(b.Params) > 0 && len(b.Params) <= flow.MaxParamBytes
+			len(b.Def) > 0 && len(b.Def) <= flow.MaxDefBytes && len(b.Params) > 0 && len(b.Params) <= flow.MaxParamBytes &&
+			len(b.Group) <= maxGroup && b.Limit >= 0 && b.Limit <= flow.MaxGroupLimit && b.At >= 0 && len(b.Schedule) <= flow.MaxName
 		body, id = b, b.Run
 	case event.KindStepsStarted:
 		var b event.StepsStarted

@@ -17,7 +17,7 @@ type Run struct {
 	// Round is the last one; of it are State, Reason and Ended, which say how it ended,
 	// and Stop and Now, which say that it is to end, and its teardown too.
 	Round  int
-	State  flow.State // running or stopping: it has not ended
+	State  flow.State // queued, running or stopping: it has not ended
 	Reason string
 	Ended  cluster.HLC
 	Stop   *event.WorkflowStopped
@@ -50,9 +50,40 @@ func (f *Fold) Run(id flow.RunID) (Run, bool) {
 		return Run{}, false
 	}
 	out := r.summary()
+	if out.Group != "" && out.State == flow.Running {
+		for _, one := range f.Runs() {
+			if one.Run == id {
+				out.State = one.State
+			}
+		}
+	}
 	out.Tries = r.tries()
 	return out, true
 }
+
+// queue marks the runs that wait for others of their group: as many as may go on at once
+// were submitted, or begun again, before them.
+func queue(all []Run) {
+	type group struct{ owner, name string }
+	shared := make(map[group][]*Run)
+	for i := range all {
+		if r := &all[i]; r.Group != "" && r.Open() {
+			g := group{r.Owner, r.Group}
+			shared[g] = append(shared[g], r)
+		}
+	}
+	for _, runs := range shared {
+		slices.SortStableFunc(runs, func(a, b *Run) int { return cmp.Compare(a.turn(), b.turn()) })
+		for i, r := range runs {
+			if i >= r.Limit && r.State == flow.Running {
+				r.State = flow.Queued
+			}
+		}
+	}
+}
+
+// turn is since when the last round of a run was to begin.
+func (r Run) turn() cluster.HLC { return max(r.Submitted, r.RetriedAt) }
 
 // Runs returns all runs in the order of their submission, without their tries.
 func (f *Fold) Runs() (out []Run) {
@@ -66,6 +97,7 @@ func (f *Fold) Runs() (out []Run) {
 	for _, r := range all {
 		out = append(out, r.summary())
 	}
+	queue(out)
 	return out
 }
 
@@ -103,6 +135,16 @@ func (f *Fold) Artefacts() map[cluster.Hash]bool {
 		}
 	}
 	return need
+}
+
+// AddFiles adds to kept the files that steps of runs are given which have not ended.
+func (f *Fold) AddFiles(kept map[cluster.Hash]bool) {
+	for _, r := range f.runs {
+		if r.sub.At.IsZero() || !flow.MayHaveFiles(r.sub.V.Def) || !r.summary().Open() {
+			continue
+		}
+		flow.AddFiles(kept, r.sub.V.Def)
+	}
 }
 
 func (r *run) summary() Run {

@@ -28,6 +28,38 @@ func (f *Fold) Read(r *canon.Reader) {
 	}
 }
 
+// Keeps reports whether the jobs of f have artefacts that are kept with them, which older
+// versions of the bytes have no place for.
+func Keeps(f *Fold) bool {
+	for _, j := range f.jobs {
+		if len(j.tally.logs) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// WriteKept writes which artefacts are kept with the jobs.
+func (f *Fold) WriteKept(w *canon.Writer) {
+	list := slices.DeleteFunc(f.byID(), func(j *foldedJob) bool { return len(j.tally.logs) == 0 })
+	w.Count(len(list))
+	for _, j := range list {
+		w.Text(string(j.id))
+		j.tally.writeLogs(w)
+	}
+}
+
+// ReadKept reads what WriteKept wrote, of jobs that Read has read.
+func (f *Fold) ReadKept(r *canon.Reader) {
+	for n := r.Count(); n > 0 && r.OK(); n-- {
+		j, ok := f.jobs[job.ID(r.Text(maxJobIDLen))]
+		r.Check(ok && len(j.tally.logs) == 0, "job with logs")
+		if r.OK() {
+			j.tally.readLogs(r, j)
+		}
+	}
+}
+
 // WriteProgress writes what Apply needs beyond that: the latest event of each
 // job, the forgotten names and the events that wait for a submission.
 func (f *Fold) WriteProgress(w *canon.Writer) {
@@ -195,8 +227,8 @@ func readSpec(r *canon.Reader) job.Spec {
 	return s
 }
 
-// maxPolicy bounds the text of a policy: its names, each byte escaped.
-const maxPolicy = 6*(job.MaxUsers*cluster.MaxPrincipal+job.MaxGroups*cluster.MaxGroupName+job.MaxZones*cluster.MaxZoneName) + 1<<14
+// maxPolicy bounds the text of a policy: its names, each byte escaped, and files.
+const maxPolicy = 6*(job.MaxUsers*cluster.MaxPrincipal+job.MaxGroups*cluster.MaxGroupName+job.MaxZones*cluster.MaxZoneName) + 256*(job.MaxFiles+job.MaxOutputs) + 1<<14
 
 func writeResult(w *canon.Writer, r *job.Result) {
 	for _, n := range [...]int{r.Accepted, r.Failed, r.Disputed} {

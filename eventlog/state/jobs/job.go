@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"maps"
 	"math"
 
 	"github.com/skein-project/skein/cluster"
@@ -26,8 +27,9 @@ type foldedJob struct {
 	// what is learned of the chunks afterwards no longer changes it.
 	sealed canon.Register[*job.Result]
 
-	tally tally
-	work  work // empty once the job is sealed
+	tally   tally
+	work    work // empty once the job is sealed
+	outputs outputs
 }
 
 // stop is an intent to end a job.
@@ -38,7 +40,7 @@ type stop struct {
 
 func (j *foldedJob) clone() *foldedJob {
 	c := *j
-	c.tally, c.work = j.tally.clone(), j.work.clone()
+	c.tally, c.work, c.outputs = j.tally.clone(), j.work.clone(), maps.Clone(j.outputs)
 	return &c
 }
 
@@ -77,7 +79,9 @@ func (j *foldedJob) result() *job.Result {
 	if j.sealed.V != nil {
 		return j.sealed.V
 	}
-	return j.work.result()
+	r := j.work.result()
+	r.Outputs = j.outputs.sum()
+	return r
 }
 
 func (j *foldedJob) assign(e *event.Event, b event.ChunksAssigned) bool {
@@ -101,6 +105,9 @@ func (j *foldedJob) fail(at canon.Key, b event.ChunkFailed) bool {
 		Chunk: b.Chunk, Attempt: b.Attempt, Worker: b.Worker,
 		Reason: canon.Clip(b.Reason, cluster.MaxReason), Final: b.Final, At: at.HLC, key: at,
 	})
+	if !b.Log.IsZero() {
+		j.tally.logged(Logged{Attempt: job.Attempt{Job: j.id, Chunk: b.Chunk, Number: b.Attempt, Worker: b.Worker}, Log: b.Log, key: at})
+	}
 	j.work.fail(b)
 	return true
 }
@@ -147,12 +154,12 @@ func (j *foldedJob) take(at canon.Key, b event.ChunkAccepted) bool {
 		return false
 	}
 	_, n := j.spec.ChunkRange(b.Chunk)
-	if b.Result.Validate(n) != nil {
+	if j.spec.CheckResult(b.Chunk, b.Result) != nil {
 		return false
 	}
 	j.tally.accepted(at.HLC)
-	j.work.take(b.Chunk, n, &accept{
-		at: at, attempt: b.Attempt, worker: b.Worker, micros: micros(b.Seconds), settles: b.Settles,
-	}, b.Result.Metrics)
+	a := &accept{at: at, attempt: b.Attempt, worker: b.Worker, micros: micros(b.Seconds), settles: b.Settles}
+	j.work.take(b.Chunk, n, a, b.Result.Metrics, j.outputs.holds(b.Chunk, b.Result.Outputs))
+	j.outputs.take(b.Chunk, a, b.Result.Outputs)
 	return true
 }

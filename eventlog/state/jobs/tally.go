@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state/canon"
 )
 
@@ -14,13 +15,14 @@ type tally struct {
 	failures int
 	reclaims int
 	recent   []Failure // the latest, oldest first
+	logs     []Logged  // of the first failures that have one, oldest first
 	firstTry cluster.HLC
 	lastDone cluster.HLC // last accept
 }
 
 func (t *tally) clone() tally {
 	c := *t
-	c.recent = slices.Clone(t.recent)
+	c.recent, c.logs = slices.Clone(t.recent), slices.Clone(t.logs)
 	return c
 }
 
@@ -45,6 +47,37 @@ func (t *tally) failed(f Failure) {
 	t.recent = slices.Insert(t.recent, i, f)
 	if len(t.recent) > MaxFailures {
 		t.recent = slices.Delete(t.recent, 0, 1)
+	}
+}
+
+// logged keeps the first logs of failures.
+func (t *tally) logged(l Logged) {
+	i, _ := slices.BinarySearchFunc(t.logs, l, func(a, b Logged) int { return a.key.Compare(b.key) })
+	t.logs = slices.Insert(t.logs, i, l)
+	if len(t.logs) > job.MaxLogs {
+		t.logs = t.logs[:job.MaxLogs]
+	}
+}
+
+func (t *tally) writeLogs(w *canon.Writer) {
+	w.Count(len(t.logs))
+	for _, l := range t.logs {
+		w.Key(l.key)
+		w.Count(l.Chunk)
+		w.Count(l.Number)
+		w.Node(l.Worker)
+		w.Raw(l.Log[:])
+	}
+}
+
+func (t *tally) readLogs(r *canon.Reader, j *foldedJob) {
+	n := r.Count()
+	r.Check(n > 0 && n <= job.MaxLogs, "number of logs")
+	for i := 0; i < n && r.OK(); i++ {
+		l := Logged{key: r.Key()}
+		l.Job, l.Chunk, l.Number, l.Worker, l.Log = j.id, r.Int(), r.Int(), r.Node(false), r.Hash()
+		r.Check(j.has(l.Chunk, l.Number) && !l.Log.IsZero() && (i == 0 || t.logs[i-1].key.Less(l.key)), "log of a failure")
+		t.logs = append(t.logs, l)
 	}
 }
 

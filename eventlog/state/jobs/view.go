@@ -42,6 +42,8 @@ type Job struct {
 	Anomalies []job.Anomaly `json:"anomalies,omitempty"`
 	// Skipped are the chunks without a result, of a job that has ended.
 	Skipped []job.Span `json:"skipped,omitempty"`
+	// Outputs are the files that the accepted chunks left; nil: none.
+	Outputs *job.OutputSum `json:"outputs,omitempty"`
 	// Seconds is the run time of the accepted attempts, as workers tell it.
 	Seconds float64 `json:"seconds"`
 	// Started is the first assignment, Progress the last accepted result;
@@ -72,6 +74,45 @@ type Failure struct {
 	At      cluster.HLC    `json:"at"`
 
 	key canon.Key
+}
+
+// Logged is a failed attempt whose words are in an artefact.
+type Logged struct {
+	job.Attempt
+	Log cluster.Hash `json:"log"`
+
+	key canon.Key
+}
+
+// Logs lists the first failures of a job whose words outlive the hosts that ran them,
+// the oldest first.
+func (f *Fold) Logs(id job.ID) []Logged {
+	if j, ok := f.jobs[id]; ok {
+		return slices.Clone(j.tally.logs)
+	}
+	return nil
+}
+
+// Kept lists the artefacts that are kept as long as their jobs are known, and the files
+// that open jobs are given.
+func (f *Fold) Kept() map[cluster.Hash]bool {
+	out := make(map[cluster.Hash]bool)
+	for _, j := range f.jobs {
+		for _, l := range j.tally.logs {
+			out[l.Log] = true
+		}
+		for _, l := range j.outputs {
+			for _, file := range l.files {
+				out[file.Hash] = true
+			}
+		}
+		if !j.ended() {
+			for _, h := range j.spec.Files {
+				out[h] = true
+			}
+		}
+	}
+	return out
 }
 
 // Named is one metric, merged over the chunks.
@@ -132,6 +173,7 @@ func (j *foldedJob) view() Job {
 	v := j.summary()
 	v.LastFailures = slices.Clone(j.tally.recent)
 	r := j.result()
+	v.Outputs = r.Outputs
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 		v.Aggregates = append(v.Aggregates, Named{Name: name, Metric: r.Metrics[name]})
 	}

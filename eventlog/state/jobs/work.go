@@ -112,13 +112,15 @@ func (w *work) release(i, attempt int) {
 	})
 }
 
-// take folds a result of a chunk of n iterations; the first one counts.
-func (w *work) take(i int, n uint64, a *accept, metrics map[string]job.Metric) {
+// take folds a result of a chunk of n iterations; the first one counts. files says that it
+// came with the files that are known of the chunk.
+func (w *work) take(i int, n uint64, a *accept, metrics map[string]job.Metric, files bool) {
 	w.change(i, func(c *chunk) {
 		c.tries, c.released = nil, 0
 		old := c.accept
-		same := old == nil || w.metrics.holds(i, metrics)
-		w.blurred = w.blurred || !same
+		alike := old == nil || w.metrics.holds(i, metrics)
+		same := alike && (old == nil || files)
+		w.blurred = w.blurred || !alike
 		settled := a.settles || old != nil && old.settles
 		switch {
 		case c.disputed && settled:

@@ -28,7 +28,7 @@ type Registry struct {
 	moment *Moment // nil: to be made
 }
 
-// Moment is the same while nobody is enrolled and nobody revoked.
+// Moment is the same while nobody is enrolled or revoked, and no access token changes.
 type Moment struct{ _ byte } // of a size, so that no two are the same
 
 // worker is what is known of an outside worker.
@@ -75,7 +75,8 @@ func (r *Registry) Clone() Registry {
 	return Registry{workers: maps.Clone(r.workers), tokens: maps.Clone(r.tokens), gateways: maps.Clone(r.gateways), sorted: r.sorted, moment: r.moment}
 }
 
-// Moment tells whether anybody was enrolled or revoked since it was asked last.
+// Moment tells whether anybody was enrolled or revoked, or an access token changed, since it
+// was asked last.
 func (r *Registry) Moment() *Moment {
 	if r.moment == nil {
 		r.moment = &Moment{}
@@ -136,7 +137,7 @@ func (r *Registry) Access(e *event.Event, b event.AccessSet) bool {
 	b.Actor = canon.Clip(b.Actor, maxActor)
 	t := r.tokens[b.ID]
 	t.Set(canon.KeyOf(e), b)
-	r.tokens[b.ID] = t
+	r.tokens[b.ID], r.moment = t, nil
 	return true
 }
 

@@ -51,7 +51,7 @@ func (w *show) compare(ctx context.Context, spec job.Spec) error {
 	}
 	w.s.Say("alone, within %.0f s: pi = %.9f of %d samples; n, mean, std, min and max in the table are the same to the last bit (mean %#016x)",
 		time.Since(began).Seconds(), alone.Aggregates["pi"].Mean, alone.Aggregates["pi"].N, math.Float64bits(t.mean))
-	w.s.Say("done: a gateway was lost for %.1f s, Redis for %.1f s and the holder for %.1f s, and each of %d chunks counts once: %d by %d outside workers, %d by hosts",
+	w.s.Say("done: a gateway was lost for %.1f s, Redis for %.1f s, the holder for %.1f s, and Centrifugo as well, and each of %d chunks counts once: %d by %d outside workers, %d by hosts",
 		w.result.Gateway.Seconds(), (w.result.Down + w.result.Redis).Seconds(), w.result.Holder.Seconds(), c.all, c.outside, w.o.Workers, c.hosts())
 	return nil
 }

@@ -51,12 +51,16 @@ func TestDifferences(t *testing.T) {
 // TestMissing: what there is not is named with the command that installs it.
 func TestMissing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
+	t.Chdir(t.TempDir()) // out of the sources, where there may be a Centrifugo
 	err := missing()
 	var e *MissingError
 	if !errors.As(err, &e) {
 		t.Fatalf("without any program: %v", err)
 	}
 	if !strings.Contains(e.Error(), "redis-server") || !strings.HasPrefix(e.Hint(), "sudo apt-get install --no-install-recommends redis-server") {
+		t.Errorf("%s\n%s", e, e.Hint())
+	}
+	if !strings.Contains(e.Error(), "centrifugo") || !strings.Contains(e.Hint(), "make bin/tools/centrifugo") || !strings.Contains(e.Hint(), "releases") {
 		t.Errorf("%s\n%s", e, e.Hint())
 	}
 }

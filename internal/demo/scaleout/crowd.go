@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -148,12 +147,21 @@ func (w *show) startCrowd(ctx context.Context, fail context.CancelCauseFunc, mod
 		c.stop()
 		return err
 	}
-	if err := w.attached(ctx, "the outside workers attach", w.o.Workers, ""); err != nil {
+	err = w.until(ctx, "the outside workers attach", func() error {
+		if begun := int(c.begun.Load()); begun < w.o.Workers {
+			return fmt.Errorf("%d of %d sessions have begun", begun, w.o.Workers)
+		}
+		return nil
+	})
+	if err == nil {
+		err = w.connected(ctx, "the outside workers are connected")
+	}
+	if err != nil {
 		c.stop()
 		return err
 	}
-	w.s.Say("%d outside workers of user %s enrolled and attached within %.1f s, each with a key and an address of its own: %s",
-		w.o.Workers, owner, time.Since(began).Seconds(), w.where())
+	w.s.Say("%d outside workers of user %s enrolled, connected and attached within %.1f s, each with a key and an address of its own",
+		w.o.Workers, owner, time.Since(began).Seconds())
 	return nil
 }
 
@@ -196,32 +204,4 @@ func (w *show) enrol(ctx context.Context, dir string) error {
 func from(i int) outside.Dial {
 	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(i/250), byte(1+i%250))}}
 	return d.DialContext
-}
-
-// attached waits until so many sessions have begun in all, and each outside worker has a
-// connection to a gateway that is not lost.
-func (w *show) attached(ctx context.Context, what string, sessions int, lost string) error {
-	return w.until(ctx, what, func() error {
-		sum := 0
-		for name, addr := range w.gateways {
-			if name != lost {
-				sum += w.balancer.has(addr)
-			}
-		}
-		if begun := int(w.crowd.begun.Load()); begun < sessions || sum < w.o.Workers {
-			return fmt.Errorf("%d of %d sessions have begun, %d of %d connections are open", begun, sessions, sum, w.o.Workers)
-		}
-		return nil
-	})
-}
-
-// where says how many outside workers are connected where.
-func (w *show) where() string {
-	var parts []string
-	for _, h := range w.s.Hosts() {
-		if n := w.balancer.has(w.gateways[h.Name()]); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d at %s", n, h.Name()))
-		}
-	}
-	return strings.Join(parts, ", ")
 }

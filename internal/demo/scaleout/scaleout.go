@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/balance"
 	"github.com/skein-project/skein/internal/demo"
 	"github.com/skein-project/skein/internal/servertest"
 	"github.com/skein-project/skein/internal/wait"
@@ -23,7 +24,7 @@ const (
 	chunks     = 4000
 	work       = 45 * time.Second // of computing, of all that computes
 	redisDown  = 5 * time.Second
-	demoTime   = 10 * time.Minute // limit of the whole demo, which takes 3 min on two processors
+	demoTime   = 10 * time.Minute // limit of the whole demo, which takes 4 min on two processors
 	attachTime = 3 * time.Minute  // limit of one step that waits for outside workers
 	pollEvery  = 100 * time.Millisecond
 	tellEvery  = 5 * time.Second
@@ -33,8 +34,9 @@ const (
 // killed before is back.
 const (
 	gatewayAt = 0.10
-	redisAt   = 0.25
-	holderAt  = 0.40
+	fugoAt    = 0.20
+	redisAt   = 0.35
+	holderAt  = 0.50
 )
 
 // Options says how to show it.
@@ -43,7 +45,7 @@ type Options struct {
 	// Workers is how many outside workers there are, Chunks how many chunks; 0: as the
 	// shape says.
 	Workers, Chunks int
-	// Down is how long Redis is away; 0: redisDown.
+	// Down is how long Redis and Centrifugo are away; 0: redisDown.
 	Down time.Duration
 	// RunnerArgv starts a process that runs chunks of outside workers; nil: that of Exe.
 	RunnerArgv []string
@@ -52,12 +54,13 @@ type Options struct {
 // Result is what one demo measured.
 type Result struct {
 	Chunks, Outside int // that count, and those of them by outside workers
-	// Gateway is the time from the kill of a gateway until all outside workers were attached
-	// at the other one, Redis from the start of Redis until an outside worker's result
-	// counted, Holder from the kill of the holder until the next one gave out a chunk.
-	Gateway, Redis, Holder time.Duration
-	Down                   time.Duration // of Redis
-	Rows                   int           // of chunks, in the table
+	// Gateway is the time from the kill of a gateway until an outside worker's result counted,
+	// Redis from the start of Redis until one did, Centrifugo from its start until all outside
+	// workers were seen to be connected there again, after the job, Holder from the kill of the holder until the next one
+	// gave out a chunk.
+	Gateway, Redis, Centrifugo, Holder time.Duration
+	Down                               time.Duration // of Redis
+	Rows                               int           // of chunks, in the table
 }
 
 // show is one demo.
@@ -66,8 +69,9 @@ type show struct {
 	s        *demo.Stage
 	redis    *servertest.Redis
 	pg       *servertest.Postgres
+	fugo     *fugo
 	gateways map[string]string // addresses, by host
-	balancer *balancer
+	balancer *balance.Balancer
 	url      string // of all gateways: the balancer's
 	crowd    *crowd
 	portal   *portal
@@ -112,7 +116,11 @@ func (w *show) play(ctx context.Context) error {
 	if err := w.startHosts(ctx); err != nil {
 		return err
 	}
-	defer w.balancer.close()
+	defer w.balancer.Close()
+	if err := w.startFugo(ctx); err != nil {
+		return err
+	}
+	defer w.fugo.stop()
 	spec, err := w.s.Upload(ctx)
 	if err != nil {
 		return err
@@ -130,12 +138,15 @@ func (w *show) play(ctx context.Context) error {
 	if err := w.fromTable(ctx, spec); err != nil {
 		return because(ctx, err)
 	}
-	for _, lose := range []func(context.Context) error{w.loseGateway, w.loseRedis, w.loseHolder} {
+	for _, lose := range []func(context.Context) error{w.loseGateway, w.loseFugo, w.loseRedis, w.loseHolder} {
 		if err := lose(ctx); err != nil {
 			return because(ctx, err)
 		}
 	}
 	if err := w.intoTable(ctx); err != nil {
+		return because(ctx, err)
+	}
+	if err := w.backAtFugo(ctx); err != nil {
 		return because(ctx, err)
 	}
 	w.crowd.stop()
@@ -162,6 +173,9 @@ func (w *show) startHosts(ctx context.Context) error {
 	}
 	front := fmt.Sprintf("127.0.0.1:%d", port)
 	w.url = "http://" + front
+	if w.fugo, err = newFugo(w.s); err != nil {
+		return err
+	}
 	addrs := map[int]string{}
 	for i := 1; i <= 2; i++ {
 		if port, err = w.s.FreePort(); err != nil {
@@ -172,7 +186,7 @@ func (w *show) startHosts(ctx context.Context) error {
 	err = w.s.Up(ctx, func(i int) string {
 		text := "[gateway]\nstore = \"redis\"\n"
 		if addrs[i] != "" {
-			text += fmt.Sprintf("listen = %q\nurl = %q\n", addrs[i], w.url)
+			text += fmt.Sprintf("listen = %q\nurl = %q\n", addrs[i], w.url) + w.fugo.settings(i)
 		}
 		return text + fmt.Sprintf("[redis]\naddresses = \"unix://%s\"\n[postgres]\ndsn_file = %q\nintake = true\nsink = true\nchunks = true\n", w.redis.Socket, dsn)
 	})
@@ -188,7 +202,7 @@ func (w *show) startHosts(ctx context.Context) error {
 			return err
 		}
 	}
-	if w.balancer, err = newBalancer(ctx, front, slices.Sorted(maps.Values(w.gateways))); err != nil {
+	if w.balancer, err = balance.Open(ctx, front, slices.Sorted(maps.Values(w.gateways))...); err != nil {
 		return err
 	}
 	w.s.Say("%s and %s are gateways behind a load balancer, %s; what they know of outside workers is in Redis", hosts[1].Name(), hosts[2].Name(), w.url)

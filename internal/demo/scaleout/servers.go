@@ -10,10 +10,14 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/internal/servertest"
+	"github.com/skein-project/skein/internal/tool"
 )
 
 // MissingError names the programs that this machine lacks.
-type MissingError struct{ programs, packages []string }
+type MissingError struct {
+	programs, packages []string
+	fugo               bool // Centrifugo is missing as well
+}
 
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("this demo needs %s, which this machine does not have; nothing was started", strings.Join(e.programs, " and "))
@@ -21,7 +25,14 @@ func (e *MissingError) Error() string {
 
 // Hint is how to get them.
 func (e *MissingError) Hint() string {
-	return "sudo apt-get install --no-install-recommends " + strings.Join(e.packages, " ")
+	var how []string
+	if len(e.packages) > 0 {
+		how = append(how, "sudo apt-get install --no-install-recommends "+strings.Join(e.packages, " "))
+	}
+	if e.fugo {
+		how = append(how, "for Centrifugo `make bin/tools/centrifugo` in the sources, or put a v5 of https://github.com/centrifugal/centrifugo/releases in the search path")
+	}
+	return strings.Join(how, "; ")
 }
 
 // missing is what there is not.
@@ -34,6 +45,9 @@ func missing() error {
 				e.packages = append(e.packages, p.pkg)
 			}
 		}
+	}
+	if _, err := tool.Find("centrifugo"); err != nil {
+		e.programs, e.fugo = append(e.programs, "centrifugo"), true
 	}
 	if e.programs == nil {
 		return nil

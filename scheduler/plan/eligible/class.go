@@ -15,6 +15,8 @@ type Worker struct {
 	Zone      string   // empty: it is in none
 	Executors []string // see job.Spec.Needs
 	Memory    uint64   // bytes that an attempt may have there; 0: it did not say
+	Files     bool     // it runs jobs with files
+	Full      bool     // it has no room for outputs now
 	// Accept is whose jobs its host runs, settled; zero: everybody's.
 	Accept job.Acceptance
 
@@ -33,6 +35,8 @@ type need struct {
 	zones    string // joined by line ends, as the others
 	access   job.Access
 	outside  bool
+	files    bool   // see job.Policy.HasFiles
+	outputs  bool   // chunks leave some
 	owner    string // with any access but public, or while a worker narrows
 	users    string
 	groups   string
@@ -40,6 +44,7 @@ type need struct {
 
 func needOf(spec job.Spec, owner string, narrow bool) need {
 	n := need{executor: spec.Needs(), memory: spec.MemoryBytes, zones: strings.Join(spec.Zones, "\n"), access: job.AccessPublic, outside: spec.Permission.Outside}
+	n.files, n.outputs = spec.HasFiles(), len(spec.Outputs) > 0
 	if narrow {
 		n.owner = owner
 	}
@@ -108,11 +113,14 @@ func (t *Classes) Close(c *Class) {
 }
 
 // Lacks says what keeps w from the jobs of c whatever it does now, or "": the
-// first that it finds of executor, memory, zone, permission and what its host accepts.
+// first that it finds of executor, version, memory, zone, permission, what its host
+// accepts and room for outputs.
 func (t *Classes) Lacks(c *Class, w *Worker) Reason {
 	switch {
 	case !slices.Contains(w.Executors, c.executor), w.Stranger && c.executor != job.ExecutorWASM:
 		return LacksExecutor
+	case c.files && !w.Files:
+		return LacksVersion
 	case w.Memory > 0 && c.memory > w.Memory:
 		return LacksMemory
 	case len(c.zoneSet) > 0 && !slices.Contains(c.zoneSet, w.Zone):
@@ -121,6 +129,8 @@ func (t *Classes) Lacks(c *Class, w *Worker) Reason {
 		return LacksPermission
 	case !w.Accept.Allows(w.Owner, c.owner, t.member):
 		return LacksAccept
+	case c.outputs && w.Full:
+		return LacksOutputRoom
 	}
 	return ""
 }
@@ -131,10 +141,10 @@ func (t *Classes) member(group, who string) bool { return t.groups[group][who] }
 func (t *Classes) Allows(c *Class, w *Worker) bool { return t.Lacks(c, w) == "" }
 
 // Began reports whether w may go on with a job of c that it began: what its host
-// accepts is asked only for what is new.
+// accepts and has room for is asked only for what is new.
 func (t *Classes) Began(c *Class, w *Worker) bool {
 	lacks := t.Lacks(c, w)
-	return lacks == "" || lacks == LacksAccept
+	return lacks == "" || lacks == LacksAccept || lacks == LacksOutputRoom
 }
 
 // Takes reports whether w may run a job of owner, whatever it does now.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 )
 
@@ -167,5 +168,49 @@ func TestStrangersStandApart(t *testing.T) {
 	}
 	if c.Fit(All) != 1 || c.Strange() {
 		t.Errorf("%d fit when the strangers went", c.Fit(All))
+	}
+}
+
+// TestFilesAreForThoseThatKnow: jobs with files go to workers that know what these are,
+// and those that leave some where there is room; a worker that is full is so for a while.
+func TestFilesAreForThoseThatKnow(t *testing.T) {
+	classes := NewClasses()
+	wasm := []string{job.ExecutorWASM}
+	old, full, good := &Worker{Index: 0, Executors: wasm}, &Worker{Index: 1, Executors: wasm, Files: true, Full: true}, &Worker{Index: 2, Executors: wasm, Files: true}
+	for name, c := range map[string]struct {
+		policy          job.Policy
+		old, full, good Reason
+	}{
+		"plain":   {job.Policy{}, "", "", ""},
+		"none":    {job.Policy{Result: job.ResultNone}, LacksVersion, "", ""},
+		"files":   {job.Policy{Files: map[string]cluster.Hash{"f": {1}}}, LacksVersion, "", ""},
+		"outputs": {job.Policy{Outputs: []string{"f"}}, LacksVersion, LacksOutputRoom, ""},
+	} {
+		spec := job.Spec{Policy: c.policy}.WithDefaults()
+		class, fresh := classes.Open(spec, "ann")
+		if !fresh && name != "none" && name != "files" {
+			t.Errorf("%s shares a class", name)
+		}
+		for w, want := range map[*Worker]Reason{old: c.old, full: c.full, good: c.good} {
+			if got := classes.Lacks(class, w); got != want {
+				t.Errorf("%s: worker %d lacks %q, want %q", name, w.Index, got, want)
+			}
+		}
+		if !classes.Began(class, full) || classes.Began(class, old) != (c.old == "") {
+			t.Errorf("%s: what began does not go on, or goes on where it cannot", name)
+		}
+	}
+	spec := job.Spec{Policy: job.Policy{Outputs: []string{"f"}}}.WithDefaults()
+	seen := func(list ...*Worker) (out []Candidate) {
+		for _, w := range list {
+			out = append(out, Candidate{Worker: w, Node: "n"})
+		}
+		return out
+	}
+	if why := classes.Foresee(spec, "ann", seen(old, full)); why.Never || why.Eligible != 0 {
+		t.Errorf("a job that waits for room is refused: %s", why)
+	}
+	if why := classes.Foresee(spec, "ann", seen(old)); !why.Never {
+		t.Errorf("a job that nobody knows is taken: %s", why)
 	}
 }

@@ -27,10 +27,12 @@ const (
 	Distrusted Reason = "distrusted" // what it computed was wrong too often
 
 	LacksExecutor   Reason = "executor"     // it does not run what the job runs
+	LacksVersion    Reason = "version"      // it does not know what the job has: files, outputs or no result
 	LacksMemory     Reason = "memory"       // it allows less memory than the job asks for
 	LacksZone       Reason = "zone"         // it is in none of the job's zones
 	LacksPermission Reason = "permission"   // the job does not admit whose worker it is
 	LacksAccept     Reason = "not_accepted" // its host does not run the jobs of whose job it is
+	LacksOutputRoom Reason = "output_room"  // it has no room for what the job's chunks leave
 
 	Excluded Reason = "excluded" // attempts failed there, and others come first
 	Opinion  Reason = "opinion"  // its result is known, another's is wanted
@@ -40,6 +42,7 @@ const (
 
 // Reasons of a job, which come before those of any worker.
 const (
+	After    Reason = "after"    // it waits for other jobs
 	Held     Reason = "held"     // nothing new is given out
 	Backoff  Reason = "backoff"  // what failed is not to be tried again yet
 	Operator Reason = "operator" // all that is open was given up, and an operator is to say what becomes of it
@@ -178,7 +181,7 @@ func (t *Classes) explain(c *Class, workers []Candidate, lasting bool) Explanati
 		if w.heard() {
 			heard = true
 			// One that lacks nothing may run it some day.
-			out.Never = out.Never && lacks != ""
+			out.Never = out.Never && lacks != "" && lacks != LacksOutputRoom
 		} else {
 			lacks, now = "", cmp.Or(now, NoStream)
 		}
@@ -219,6 +222,10 @@ func (t *Classes) text(c *Class, why Reason) string {
 			return "program " + program + " is not allowed there"
 		}
 		return "no executor " + c.executor
+	case LacksVersion:
+		return "it does not take jobs with files"
+	case LacksOutputRoom:
+		return "no room for what the job's chunks leave"
 	case LacksMemory:
 		return fmt.Sprintf("it allows less memory than %d MiB", c.memory>>20)
 	case LacksZone:

@@ -8,9 +8,9 @@ import (
 )
 
 // Agree reports that two results of one chunk are the same: bit by bit, or
-// within the relative tolerance.
+// within the relative tolerance. Files are the same or not.
 func Agree(a, b job.ChunkResult, tolerance float64) bool {
-	if a.Iterations != b.Iterations || len(a.Metrics) != len(b.Metrics) {
+	if a.Iterations != b.Iterations || len(a.Metrics) != len(b.Metrics) || !a.Outputs.Equal(b.Outputs) {
 		return false
 	}
 	if tolerance == 0 {

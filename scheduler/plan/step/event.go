@@ -71,6 +71,7 @@ type WorkerConnected struct {
 	Accept    job.Acceptance // whose jobs its host runs, settled
 	Stranger  bool           // it is not run by a member of the cluster
 	Draining  bool
+	Files     bool // it runs jobs with files
 }
 
 // WorkerStatus is what a worker tells of itself.
@@ -78,6 +79,7 @@ type WorkerStatus struct {
 	Worker   cluster.NodeID
 	Ready    bool // it takes new work
 	Draining bool
+	Full     bool       // it has no room for outputs
 	Progress []Progress // of what runs
 }
 

@@ -52,6 +52,16 @@ export const actions = {
     consequence: "The chunks that were given up are tried again.", command: `skein job retry ${quoted(id)}`,
     audit: (e) => e.kind === "chunks_released" && field(e, "job") === id,
   }),
+  stopRun: (id: string, name: string, owner: string): Action => ({
+    title: "Stop run", owner, path: `/v1/workflows/${encodeURIComponent(id)}/stop`, body: { reason: "asked in the page" }, name: typable(name, id), danger: true,
+    consequence: "The jobs of its steps end, then its teardown runs. What is completed keeps its outputs.", command: `skein workflow stop ${quoted(id)}`,
+    audit: (e) => e.kind === "workflow_stopped" && field(e, "run") === id,
+  }),
+  retryRun: (id: string, name: string, owner: string): Action => ({
+    title: "Retry run", owner, path: `/v1/workflows/${encodeURIComponent(id)}/retry`, body: {}, name: typable(name, id),
+    consequence: "What is not completed begins again, in the same run. What is completed does not run again.", command: `skein workflow retry ${quoted(id)}`,
+    audit: (e) => e.kind === "workflow_retried" && field(e, "run") === id,
+  }),
 };
 
 let show: ((a: Action | null) => void) | null = null;

@@ -17,6 +17,7 @@ const glyphs: Record<string, [string, string]> = {
   cancelled: ["\u25A0", "dim"], timeout: ["\u2715", "bad"], stopping_job: ["\u25A0", "warn"],
   idle: ["\u25CB", "dim"], normal: ["\u25CF", "ok"], slow: ["\u25B2", "warn"], stuck: ["\u2715", "bad"],
   accepted: ["\u2713", "ok"], assigned: ["\u25B6", "info"], parked: ["\u25A0", "warn"],
+  blocked: ["\u25CB", "dim"], ready: ["\u25D4", "info"], skipped: ["\u2212", "dim"],
 };
 
 /** State is a word, a shape and a colour. */

@@ -14,6 +14,7 @@ const pages: [string, string, (p: { route: Route }) => any][] = [
   ["events", "Events", later(() => import("./rest").then((m) => m.EventsPage))],
   ["lease", "Lease", later(() => import("./rest").then((m) => m.LeasePage))],
   ["jobs", "Jobs", later(() => import("./rest").then((m) => m.JobsPage))],
+  ["workflows", "Workflows", later(() => import("./rest").then((m) => m.WorkflowsPage))],
   ["workers", "Workers", later(() => import("./rest").then((m) => m.WorkersPage))],
   ["onion", "Onion", later(() => import("./rest").then((m) => m.OnionPage))],
 ];
@@ -63,7 +64,8 @@ export function Shell() {
   const [help, showHelp] = useState(false);
   const host = route.query.get("host") ?? "";
   useEffect(() => {
-    watchAlso(route.page === "jobs" ? (route.rest[0] ?? "") : "", host && get.members().length > 64 ? host : "");
+    const one = route.rest[0] ?? "";
+    watchAlso(route.page === "jobs" ? one : "", host && get.members().length > 64 ? host : "", route.page === "workflows" ? one : "");
     document.querySelector("header nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     document.title = `${pages.find(([p]) => p === route.page)?.[1] ?? "skein"} \u00B7 ${clean(state.hello?.cluster ?? "skein", 40)}`;
   }, [route.page, route.rest[0], host, state.hello?.cluster]);

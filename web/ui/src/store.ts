@@ -3,9 +3,9 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { ask, readLines } from "./session";
-import type { Entry, Job, Lease, Link, Member, Onion, Problem, Status, Term, Worker } from "./types";
+import type { Entry, Job, Lease, Link, Member, Onion, Problem, Run, Status, Term, Worker } from "./types";
 
-const wanted = ["status", "members", "links", "lease", "terms", "workers", "jobs", "onion", "events"];
+const wanted = ["status", "members", "links", "lease", "terms", "workers", "jobs", "workflows", "onion", "events"];
 /** topics are those that the daemon knows */
 let topics = wanted;
 /** lacks are the topics that a daemon of another version does not tell of. */
@@ -100,6 +100,9 @@ export const get = {
   jobs: () => all<Job>("jobs").sort((a, b) => (a.submitted_at < b.submitted_at ? 1 : -1)),
   job: (id: string) => [...shown()].filter(([t]) => t.startsWith("job/")).flatMap(([, m]) => [...m.values()] as unknown as Job[])
     .find((j) => j.id === id || j.id.startsWith(id) || j.name === id),
+  runs: () => all<Run>("workflows").sort((a, b) => (a.submitted_at < b.submitted_at ? 1 : -1)),
+  run: (id: string) => [...shown()].filter(([t]) => t.startsWith("workflow/")).flatMap(([, m]) => [...m.values()] as unknown as Run[])
+    .find((r) => r.id === id || r.id.startsWith(id) || r.name === id),
   events: () => past?.events ?? events,
   /** what a job is called */
   nameOf: (id: string) => (shown().get("jobs")?.get(id)?.name as string | undefined) || id,
@@ -110,7 +113,7 @@ function keyOf(topic: string, r: Row): string {
     case "members": case "workers": return String(r.node);
     case "links": return `${r.from}>${r.to}`;
     case "terms": return String(r.term);
-    case "jobs": case "job": return String(r.id);
+    case "jobs": case "job": case "workflows": case "workflow": return String(r.id);
   }
   return topic;
 }
@@ -217,24 +220,23 @@ class Bye extends Error {
 }
 
 /** what is watched beside the topics */
-let extra = { job: "", link: "" };
+let extra = { job: "", link: "", workflow: "" };
 let current: AbortController | null = null;
 let wake: (() => void) | null = null;
 let paused = false;
 
-/** watchAlso has the stream tell one job, and all links of one host. */
-export function watchAlso(job: string, link: string): void {
-  if (extra.job === job && extra.link === link) return;
-  extra = { job, link };
-  for (const t of [...rows.keys()]) if (t.startsWith("job/") || t.startsWith("links/")) rows.delete(t);
+/** watchAlso has the stream tell one job, all links of one host, and one run of a workflow. */
+export function watchAlso(job: string, link: string, workflow: string): void {
+  if (extra.job === job && extra.link === link && extra.workflow === workflow) return;
+  extra = { job, link, workflow };
+  for (const t of [...rows.keys()]) if (t.includes("/")) rows.delete(t);
   current?.abort();
   wake?.();
 }
 
 function query(): string {
   const q = new URLSearchParams({ topics: topics.join(",") });
-  if (extra.job) q.append("job", extra.job);
-  if (extra.link) q.append("link", extra.link);
+  for (const [name, v] of Object.entries(extra)) if (v) q.append(name, v);
   if (!cursor && !place) q.set("tail", "300");
   return "/v1/watch?" + q;
 }
@@ -291,8 +293,8 @@ export async function follow(): Promise<void> {
         const unknown = /^topics: "(\w+)" is not/.exec(e.problem?.detail ?? "")?.[1];
         // A job or host that does not exist is not asked for again; the rest goes on.
         if (topics.includes(unknown!)) topics = topics.filter((t) => t !== unknown);
-        else if (e.problem?.code === "not_found" || e.problem?.code === "invalid_request") {
-          if (extra.job || extra.link) extra = { job: "", link: "" };
+        else if (["not_found", "invalid_request", "conflict"].includes(e.problem?.code ?? "")) {
+          if (extra.job || extra.link || extra.workflow) extra = { job: "", link: "", workflow: "" };
           else if (place) place = cursor = "";
           else after = -1;
         } else if (e.after === null && e.problem) after = -1;

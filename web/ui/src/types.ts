@@ -72,6 +72,17 @@ export interface Job {
   map?: { chunks: number; step: number; runs: { state: string; count: number }[] };
 }
 
+export interface RunStep {
+  name: string; role?: string; state: string; reason: string; after?: string[]; after_failed?: string[]; after_done?: string[]; on_failure?: string;
+  many?: boolean; total: number; counts: Record<string, number>;
+  instances: { index: number; state: string; try: number; job?: string; reason?: string; item?: unknown; outputs?: Record<string, unknown> }[];
+}
+
+export interface Run {
+  id: string; name: string; owner: string; state: string; reason: string; round: number; submitted_at: string; finished_at: string | null; elapsed_seconds: number;
+  stopped_by?: string; stop_reason?: string; steps?: RunStep[];
+}
+
 export interface Onion {
   tor: { enabled: boolean; state: string; version: string; bootstrap_percent: number; restarts: number; reason: string; node: string };
   addresses: {

@@ -1,0 +1,155 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+)
+
+// LoadRequest is the body of POST /v1/load.
+type LoadRequest struct {
+	// Key makes a retry the same run; the header Idempotency-Key may stand for it.
+	Key    string       `json:"key,omitempty"`
+	Name   string       `json:"name,omitempty"`
+	Bundle cluster.Hash `json:"bundle"` // the artefact with the scenario, as `skein load run` makes it
+	// Hosts is how many take part, On which; neither: as few as carry the plan.
+	Hosts int              `json:"hosts,omitempty"`
+	On    []cluster.NodeID `json:"on,omitempty"`
+	// OnLoss is continue (the default) or abort: what becomes of it when a host is lost.
+	OnLoss string `json:"on_loss,omitempty"`
+}
+
+// LoadSubmitted answers POST /v1/load.
+type LoadSubmitted struct {
+	Header
+	Run     event.LoadID `json:"run"`
+	Created bool         `json:"created"` // false: it was submitted before
+}
+
+// LoadRuns answers GET /v1/load, the newest first.
+type LoadRuns struct {
+	Header
+	Runs []LoadRun `json:"runs"`
+}
+
+// LoadRun answers GET /v1/load/{id}: a load test that runs on hosts.
+type LoadRun struct {
+	Header
+	ID          event.LoadID    `json:"id"`
+	Name        string          `json:"name"`
+	Owner       string          `json:"owner"`
+	State       event.LoadState `json:"state"`
+	SubmittedAt time.Time       `json:"submitted_at"`
+	Hosts       []LoadHost      `json:"hosts"`
+	StopReason  string          `json:"stop_reason,omitempty"` // somebody wants it to end
+	Verdict     string          `json:"verdict,omitempty"`
+	Why         string          `json:"why,omitempty"`    // of the verdict
+	Report      *cluster.Hash   `json:"report,omitempty"` // the artefact with its report
+}
+
+// LoadHost is the part of a host.
+type LoadHost struct {
+	Host  cluster.NodeID `json:"host"`
+	Share float64        `json:"share"`
+	Lost  string         `json:"lost,omitempty"` // why it is lost
+}
+
+// LoadStopRequest is the body of POST /v1/load/{id}/stop.
+type LoadStopRequest struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// LoadLive answers GET /v1/load/{id}/live: what was counted since a position. All of them
+// together, from the first with Again on, are the result, to the count.
+type LoadLive struct {
+	Header
+	State event.LoadState `json:"state"`
+	// Doing says what is going on, as "n2 waits for 3 chunks that run".
+	Doing string `json:"doing,omitempty"`
+	Next  string `json:"next"` // the position behind it: after of the next question
+	// Again: what was counted before is in this answer as well: forget it.
+	Again   bool           `json:"again,omitempty"`
+	At      float64        `json:"at"` // seconds of the run
+	Of      float64        `json:"of"`
+	Seconds float64        `json:"seconds"` // that were counted since
+	Warm    bool           `json:"warm,omitempty"`
+	Steps   []LoadStep     `json:"steps"`
+	Latency LoadTimes      `json:"latency"` // of all steps
+	Users   int            `json:"users"`
+	Queue   int            `json:"queue"`
+	Hosts   []LoadHostLive `json:"hosts"`
+	Verdict string         `json:"verdict,omitempty"` // it has ended
+}
+
+// LoadStep is what a step counted.
+type LoadStep struct {
+	Name     string            `json:"name"`
+	Requests uint64            `json:"requests"`
+	Failed   uint64            `json:"failed"`
+	Dropped  uint64            `json:"dropped,omitempty"`
+	Classes  map[string]uint64 `json:"classes,omitempty"`
+	Warm     uint64            `json:"warm,omitempty"` // requests of warm-up, setup and teardown, not among the others
+	Latency  LoadTimes         `json:"latency"`
+}
+
+// LoadTimes are in seconds; all are 0 where nothing has ended.
+type LoadTimes struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// LoadHostLive is how a host gets on.
+type LoadHostLive struct {
+	Host     cluster.NodeID `json:"host"`
+	Stage    string         `json:"stage"`
+	At       float64        `json:"at"` // how far what it told reaches
+	Requests uint64         `json:"requests"`
+	CPU      float64        `json:"cpu"`
+	Clock    float64        `json:"clock"` // how uncertain its start is, in seconds
+	Lost     string         `json:"lost,omitempty"`
+}
+
+// SubmitLoad has a load test run on hosts.
+func (c *Client) SubmitLoad(ctx context.Context, req LoadRequest) (LoadSubmitted, error) {
+	return send[LoadSubmitted](ctx, c, http.MethodPost, "/v1/load", req)
+}
+
+// LoadRuns lists load tests.
+func (c *Client) LoadRuns(ctx context.Context) (LoadRuns, error) {
+	return get[LoadRuns](ctx, c, "/v1/load")
+}
+
+// LoadRun returns one, by its id, the beginning of it, or its name.
+func (c *Client) LoadRun(ctx context.Context, id string) (LoadRun, error) {
+	return get[LoadRun](ctx, c, "/v1/load/"+url.PathEscape(id))
+}
+
+// StopLoad ends one.
+func (c *Client) StopLoad(ctx context.Context, id string, req LoadStopRequest) (LoadRun, error) {
+	return send[LoadRun](ctx, c, http.MethodPost, "/v1/load/"+url.PathEscape(id)+"/stop", req)
+}
+
+// LoadLive asks what one counted since a position, and waits for something new.
+func (c *Client) LoadLive(ctx context.Context, id, after string, wait time.Duration) (LoadLive, error) {
+	q := url.Values{"after": {after}, "wait_ms": {strconv.FormatInt(wait.Milliseconds(), 10)}}
+	return get[LoadLive](ctx, c, "/v1/load/"+url.PathEscape(id)+"/live?"+q.Encode())
+}
+
+// LoadReport gets the report of one that has ended.
+func (c *Client) LoadReport(ctx context.Context, id string) (LoadReport, error) {
+	return get[LoadReport](ctx, c, "/v1/load/"+url.PathEscape(id)+"/report")
+}
+
+// LoadReport is GET /v1/load/{id}/report: the report, as `skein load report` reads it.
+type LoadReport struct {
+	Header
+	Report json.RawMessage `json:"report"`
+}

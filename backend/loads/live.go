@@ -1,0 +1,194 @@
+package loads
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/load"
+	"github.com/skein-project/skein/load/report"
+	"github.com/skein-project/skein/load/stat"
+)
+
+// maxLiveFrames bounds what one answer reads of each host, in bytes.
+const maxLiveFrames = 64 << 20
+
+// LoadLive implements loads.Control of package status.
+func (l *Loads) LoadLive(ctx context.Context, id event.LoadID, after string, wait time.Duration) (api.LoadLive, error) {
+	return forward.AskHolder(ctx, l.o.Remote, forward.WatchLoad, holder, forward.LoadWatch{Run: id, After: after, Wait: int(wait / time.Millisecond)})
+}
+
+func (l *Loads) watchHere(ctx context.Context, _ forward.Asker, q forward.LoadWatch) (api.LoadLive, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(q.Wait)*time.Millisecond)
+	defer cancel()
+	for {
+		changed := l.o.Log.Changed()
+		r, ok := l.run(q.Run)
+		if !ok {
+			return api.LoadLive{}, unknown(q.Run)
+		}
+		l.mu.Lock()
+		d := l.live[q.Run]
+		l.mu.Unlock()
+		var news chan struct{}
+		if d != nil {
+			out, more, ch := d.since(q.After)
+			out.State, out.Verdict = r.State, r.Verdict
+			if more || ctx.Err() != nil || !r.Open() {
+				return out, nil
+			}
+			news = ch
+		} else if !r.Open() {
+			return l.past(ctx, r.LoadRun, q.After)
+		} else if ctx.Err() != nil {
+			return api.LoadLive{State: r.State, Next: q.After, Doing: "waits for the tests before it", Steps: []api.LoadStep{}, Hosts: []api.LoadHostLive{}}, nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-news:
+		case <-changed:
+		}
+	}
+}
+
+// endPosition is the position behind all of a test that has ended.
+const endPosition = "end"
+
+// past tells of a test that has ended, and that this host has not carried out: all of its
+// counts at once, from its report.
+func (l *Loads) past(ctx context.Context, r event.LoadRun, after string) (api.LoadLive, error) {
+	out := api.LoadLive{State: r.State, Verdict: r.Verdict, Next: endPosition, Steps: []api.LoadStep{}, Hosts: []api.LoadHostLive{}}
+	if after == endPosition || r.Report.IsZero() {
+		return out, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), awaitTime)
+	defer cancel()
+	text, err := l.o.Kept(ctx, r.Report, report.MaxDocument)
+	if err != nil {
+		return out, api.Errorf(api.CodeNotReady, "the report is not reached: %v", err)
+	}
+	doc, err := report.Parse(text)
+	if err != nil {
+		return out, api.Errorf(api.CodeInternal, "the report %v", err)
+	}
+	out.Again, out.At, out.Of, out.Seconds = true, doc.Seconds, doc.Seconds, doc.Seconds
+	out.Latency = api.LoadTimes{P50: doc.Latency.P50, P95: doc.Latency.P95, P99: doc.Latency.P99, Max: doc.Latency.Max}
+	for _, s := range doc.Steps {
+		one := api.LoadStep{Name: s.Name, Requests: s.Requests, Classes: s.Classes, Latency: api.LoadTimes{P50: s.Latency.P50, P95: s.Latency.P95, P99: s.Latency.P99, Max: s.Latency.Max}}
+		if s.Aside {
+			one.Requests, one.Warm, one.Classes = 0, s.Requests, map[string]uint64{}
+		}
+		for c, n := range one.Classes {
+			if c != load.OK.String() {
+				one.Failed += n
+			}
+			if c == load.Dropped.String() {
+				one.Dropped = n
+			}
+		}
+		out.Steps = append(out.Steps, one)
+	}
+	return out, nil
+}
+
+// position is how far a follower has what each host counted: numbers of frames with dots
+// between. nil: it is none, or has nothing yet.
+func position(text string, hosts int) []uint64 {
+	parts := strings.Split(text, ".")
+	if len(parts) != hosts {
+		return nil
+	}
+	out := make([]uint64, hosts)
+	for i, p := range parts {
+		n, err := strconv.ParseUint(p, 10, 53)
+		if err != nil {
+			return nil
+		}
+		out[i] = n
+	}
+	return out
+}
+
+// since tells what was counted since a position. more: there is something new; else news
+// is closed when there is.
+func (d *drive) since(after string) (out api.LoadLive, more bool, news chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out = api.LoadLive{Doing: d.doing, Next: after, Steps: []api.LoadStep{}, Hosts: []api.LoadHostLive{}}
+	if d.c == nil || len(d.parts) == 0 {
+		return out, false, d.news
+	}
+	out.Of = d.c.length.Seconds()
+	from := position(after, len(d.parts))
+	if from == nil {
+		from = make([]uint64, len(d.parts))
+		out.Again = after != ""
+	}
+	lists := make([][]stat.Frame, len(d.parts))
+	for i, p := range d.parts {
+		list, known := p.shelf.Since(from[i], maxLiveFrames)
+		if !known { // what the follower has ends within what is one frame by now
+			clear(from)
+			out.Again = true
+			for k, p := range d.parts {
+				lists[k], _ = p.shelf.Since(0, maxLiveFrames)
+			}
+			break
+		}
+		lists[i] = list
+	}
+	series, checks := len(d.c.plan.Steps), len(d.c.plan.Checks)
+	all, warm := stat.NewBank(series, checks), stat.NewBank(series, checks)
+	next := make([]string, len(d.parts))
+	span := 0
+	for i, p := range d.parts {
+		one := api.LoadHostLive{Host: p.host, Stage: string(p.stage), At: (time.Duration(p.shelf.At()) * stat.Step).Seconds(), CPU: p.last.CPU, Clock: time.Duration(p.clock).Seconds(), Lost: p.lost}
+		end, own := from[i], 0
+		for _, f := range lists[i] {
+			b, err := stat.ReadBank(f.Bank, series, checks)
+			if err != nil {
+				break // the shelf has read it before
+			}
+			end, more = f.Last+1, true
+			own += f.Span
+			if f.Warm {
+				warm.Add(b)
+				continue
+			}
+			all.Add(b)
+			one.Requests += b.All().Sent()
+		}
+		span = max(span, own)
+		next[i] = strconv.FormatUint(end, 10)
+		out.At = max(out.At, one.At)
+		if !p.over() {
+			out.Users, out.Queue = out.Users+p.last.Users, out.Queue+p.last.Queue
+		}
+		out.Hosts = append(out.Hosts, one)
+	}
+	out.Next, out.Seconds = strings.Join(next, "."), (time.Duration(span) * stat.Step).Seconds()
+	out.Warm = out.At <= d.c.plan.Warmup.Seconds() && d.c.plan.Warmup > 0
+	out.Latency = times(&all.All().Times[stat.Latency])
+	for i, st := range d.c.plan.Steps {
+		s := &all.Series[i]
+		one := api.LoadStep{Name: st.Name, Requests: s.Sent(), Failed: s.Failed(), Dropped: s.Classes[load.Dropped], Warm: warm.Series[i].Sent(), Classes: map[string]uint64{}, Latency: times(&s.Times[stat.Latency])}
+		for c, n := range s.Classes {
+			if n > 0 {
+				one.Classes[load.Class(c).String()] = n
+			}
+		}
+		out.Steps = append(out.Steps, one)
+	}
+	return out, more, d.news
+}
+
+func times(h *stat.Hist) api.LoadTimes {
+	if h.N == 0 {
+		return api.LoadTimes{}
+	}
+	return api.LoadTimes{P50: h.Quantile(0.5), P95: h.Quantile(0.95), P99: h.Quantile(0.99), Max: h.Max()}
+}

@@ -1,0 +1,3 @@
+// Package joblogs has the command that shows what attempts at a job's chunks wrote to
+// standard error.
+package joblogs

@@ -1,0 +1,415 @@
+package loadtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/load"
+	"github.com/skein-project/skein/load/bundle"
+	"github.com/skein-project/skein/load/report"
+	"github.com/skein-project/skein/load/rule"
+	"github.com/skein-project/skein/present"
+)
+
+const (
+	oneTest = "the id of a load test, the beginning of it, or its name"
+	// liveWait is for how long one question waits for something new.
+	liveWait = time.Second
+	// patience is how long a follower goes on that is not answered.
+	patience = time.Minute
+)
+
+// hostFlags are those of load run for tests that run on hosts.
+type hostFlags struct {
+	hosts  int
+	on     []string
+	loss   string
+	key    string
+	detach bool
+}
+
+func (h *hostFlags) add(cmd *cobra.Command) {
+	x := cmd.Flags()
+	x.IntVar(&h.hosts, "hosts", 0, "how many hosts take part (default: as few as carry the plan)")
+	x.StringSliceVar(&h.on, "on", nil, "which hosts take part: names, with commas between")
+	x.StringVar(&h.loss, "on-loss", "continue", "when a host is lost: continue or abort")
+	x.StringVar(&h.key, "key", "", "idempotency key: the same key again is the same test (default: a new one)")
+	x.BoolVarP(&h.detach, "detach", "d", false, "do not wait for its end")
+}
+
+// pack makes the bundle of a scenario or a URL, and compiles it.
+func (f *runFlags) pack(what string) (*bundle.Bundle, *load.Plan, error) {
+	b := &bundle.Bundle{Name: filepath.Base(what), Vars: map[string]string{}, Files: map[string][]byte{}}
+	if isURL(what) {
+		users := f.users
+		if users == 0 && f.rate == 0 {
+			users = defaultUsers
+		}
+		b.URL = &bundle.URL{URL: what, Rate: f.rate, Users: users, Seconds: f.length.Seconds(), Thresholds: f.thresholds}
+	} else {
+		text, err := readFile(what, load.MaxFile)
+		if err != nil {
+			return nil, nil, err
+		}
+		b.Scenario = string(text)
+		for _, one := range f.vars {
+			name, value, ok := strings.Cut(one, "=")
+			if !ok {
+				return nil, nil, cli.Usagef("--var is %q, want NAME=VALUE", one)
+			}
+			b.Vars[name] = value
+		}
+		s, err := b.Parse()
+		if err != nil {
+			return nil, nil, usage(what, err)
+		}
+		for _, name := range bundle.Needs(s) {
+			at := name
+			if !filepath.IsAbs(at) {
+				at = filepath.Join(filepath.Dir(what), name)
+			}
+			if b.Files[name], err = readFile(at, load.MaxRows); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	p, _, err := b.Compile(nil)
+	if err != nil {
+		return nil, nil, usage(what, err)
+	}
+	return b, p, nil
+}
+
+// usage is a fault of what was asked for.
+func usage(what string, err error) error {
+	if _, ok := errors.AsType[load.Faults](err); ok {
+		return faultsOf(what, err)
+	}
+	return cli.Usagef("%s: %s", what, err)
+}
+
+// runOnHosts submits a test and follows it.
+func (f *runFlags) runOnHosts(a *cli.App, ctx context.Context, what string, changed func(string) bool) error {
+	for _, name := range []string{"max-rate", "max-users", "allow-break", "secrets"} {
+		if changed(name) {
+			return cli.Usagef("--%s is for --local", name).WithHint("[load] in the configuration of each host says that: docs/load.md")
+		}
+	}
+	if err := f.check(what, changed); err != nil {
+		return err
+	}
+	b, _, err := f.pack(what)
+	if err != nil {
+		return err
+	}
+	text, err := b.Encode()
+	if err != nil {
+		return cli.Usagef("%s", err)
+	}
+	req := api.LoadRequest{Hosts: f.hosts.hosts, OnLoss: f.hosts.loss}
+	if req.Key = f.hosts.key; req.Key == "" {
+		req.Key = rand.Text()
+	}
+	for _, n := range f.hosts.on {
+		id, err := cluster.ParseNodeID(n)
+		if err != nil {
+			return cli.Usagef("--on: %s", err)
+		}
+		req.On = append(req.On, id)
+	}
+	c, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	within, cancel := context.WithTimeout(ctx, max(a.Timeout, time.Minute))
+	defer cancel()
+	art, err := c.PutArtefact(within, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	req.Bundle = art.Hash
+	out, err := c.SubmitLoad(within, req)
+	if err != nil {
+		return err
+	}
+	if f.hosts.detach {
+		fmt.Fprintln(a.Out, out.Run)
+		return nil
+	}
+	a.Note("load test %s; Ctrl-C leaves it, `skein load stop %s` ends it", out.Run, out.Run)
+	return f.follow(a, ctx, c, string(out.Run))
+}
+
+// follow shows how a test gets on, and its report in the end.
+func (f *runFlags) follow(a *cli.App, ctx context.Context, c *api.Client, id string) error {
+	to, err := f.openOf(a, ctx, c, id)
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	if err := watchLive(a, ctx, c, id, f.ui == "none", to); err != nil {
+		return err
+	}
+	d, run, err := fetchReport(ctx, c, id)
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		return cli.Failf(cli.ExitGoal, "%s: %s", run.Verdict, run.Why)
+	}
+	files, _ := f.outputs()
+	for _, path := range files {
+		if err := export(a, d, path); err != nil {
+			return err
+		}
+	}
+	if err := show(a, d); err != nil {
+		return err
+	}
+	return f.verdict(a, d)
+}
+
+// watchLive tells what a test counts until it has ended. It asks again, and whoever holds
+// the lease by then, where it is not answered.
+func watchLive(a *cli.App, ctx context.Context, c *api.Client, id string, quiet bool, to *feed) error {
+	after, doing := "", ""
+	var total uint64
+	shown := time.Time{}
+	var since liveSum
+	for heard := time.Now(); ; {
+		x, err := c.LoadLive(ctx, id, after, liveWait)
+		if ctx.Err() != nil {
+			a.Code = cli.ExitInterrupted
+			return nil
+		}
+		if err != nil {
+			if p, ok := errors.AsType[*api.Problem](err); ok && (p.Code == api.CodeNotFound || p.Code == api.CodeForbidden || p.Code == api.CodeInvalidRequest) || time.Since(heard) > patience {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(liveWait / 2):
+			}
+			continue
+		}
+		heard, after = time.Now(), x.Next
+		if x.Again {
+			total, since = 0, liveSum{}
+		}
+		to.live(x)
+		since.add(x)
+		total += since.fresh
+		if x.Doing != doing && x.Doing != "" && x.Doing != "running" && !quiet {
+			doing = x.Doing
+			a.Note("%s", present.Plain(doing))
+		}
+		if since.seconds > 0 && !quiet && (time.Since(shown) >= ciEach(x.Of) || x.State == event.LoadEnded) {
+			shown = time.Now()
+			a.Note("%s", since.line(x, total))
+			since = liveSum{}
+		}
+		if x.State == event.LoadEnded {
+			return nil
+		}
+	}
+}
+
+// ciEach is how often a line is shown of a run of so many seconds.
+func ciEach(of float64) time.Duration {
+	if of <= 30 {
+		return 5 * time.Second
+	}
+	return 10 * time.Second
+}
+
+// liveSum is what was counted since the last line.
+type liveSum struct {
+	requests, failed, dropped, fresh uint64
+	seconds                          float64
+	latency                          api.LoadTimes
+}
+
+func (s *liveSum) add(x api.LoadLive) {
+	s.fresh = 0
+	for _, st := range x.Steps {
+		s.fresh += st.Requests
+		s.failed += st.Failed
+		s.dropped += st.Dropped
+	}
+	s.requests += s.fresh
+	s.seconds += x.Seconds
+	if x.Latency.P50 > 0 {
+		s.latency = x.Latency
+	}
+}
+
+func (s *liveSum) line(x api.LoadLive, total uint64) string {
+	var hosts []string
+	for _, h := range x.Hosts {
+		if h.Lost != "" {
+			hosts = append(hosts, string(h.Host)+" lost")
+		}
+	}
+	failed := 0.0
+	if n := s.requests + s.dropped; n > 0 {
+		failed = min(1, float64(s.failed)/float64(n))
+	}
+	text := fmt.Sprintf("%s/%s  %s  requests %d  users %d  queue %d  p50 %s  p95 %s  p99 %s ms  failed %s  hosts %d", seconds(x.At), seconds(x.Of),
+		report.PerSecond(float64(s.requests)/s.seconds), total, x.Users, x.Queue, report.Millis(s.latency.P50), report.Millis(s.latency.P95), report.Millis(s.latency.P99),
+		report.Percent(failed), len(x.Hosts)-len(hosts))
+	return strings.Join(append([]string{text}, hosts...), "  ")
+}
+
+func seconds(x float64) time.Duration { return time.Duration(x) * time.Second }
+
+// fetchReport gets the report of a test that has ended; nil: it has none.
+func fetchReport(ctx context.Context, c *api.Client, id string) (*report.Report, api.LoadRun, error) {
+	run, err := c.LoadRun(ctx, id)
+	if err != nil {
+		return nil, run, err
+	}
+	if run.State == event.LoadEnded && run.Report == nil {
+		return nil, run, nil
+	}
+	for heard := time.Now(); ; {
+		x, err := c.LoadReport(ctx, id)
+		p, is := errors.AsType[*api.Problem](err)
+		if err == nil {
+			d, err := report.Parse(x.Report)
+			return d, run, err
+		}
+		if !is || p.Code != api.CodeNotReady || time.Since(heard) > patience/2 || ctx.Err() != nil {
+			return nil, run, err
+		}
+		select { // another host has it, or soon will
+		case <-ctx.Done():
+		case <-time.After(liveWait):
+		}
+	}
+}
+
+func watchCommand(a *cli.App, o Options) *cobra.Command {
+	f := runFlags{version: o.Version}
+	cmd := &cobra.Command{
+		Use: "watch TEST", Aliases: []string{"follow"}, Short: "Follow a load test that runs on hosts", Args: cli.Exactly(1, oneTest),
+		Long: "From any host: a line now and then, and the report in the end, with the exit code of\n" +
+			"`skein load run`. Ctrl-C leaves the test as it is.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check("", func(string) bool { return false }); err != nil {
+				return err
+			}
+			c, err := a.Client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return f.follow(a, cmd.Context(), c, args[0])
+		},
+	}
+	cmd.Flags().StringArrayVar(&f.out, "out", nil, outHelp)
+	cmd.Flags().StringVar(&f.ui, "ui", "ci", "what is shown meanwhile: ci (a line now and then) or none")
+	cmd.Flags().StringSliceVar(&f.accept, "accept", nil, "a verdict that is good enough: suspect, incomplete")
+	return cmd
+}
+
+func listCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List the load tests that run on hosts, newest first", Args: cli.Exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				list, raw, err := cli.Fetch[api.LoadRuns](ctx, c, "/v1/load")
+				if err != nil {
+					return err
+				}
+				return a.Show(cli.View{Raw: raw, Body: list, Items: cli.Items(list.Runs), Table: func() present.Table { return testTable(list) }})
+			})
+		},
+	}
+}
+
+func statusCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "status TEST", Aliases: []string{"show"}, Short: "One load test: its hosts, and what it came to", Args: cli.Exactly(1, oneTest),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				r, err := c.LoadRun(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return showTest(a, r)
+			})
+		},
+	}
+}
+
+func showTest(a *cli.App, r api.LoadRun) error {
+	return a.Show(cli.View{Body: r, Table: func() present.Table { return testTable(api.LoadRuns{Runs: []api.LoadRun{r}}) }})
+}
+
+func stopCommand(a *cli.App) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "stop TEST", Short: "End a load test; what it counted is its result", Args: cli.Exactly(1, oneTest),
+		Long: "No request begins any more, and what is under way has 2 s. The report is made of what was\n" +
+			"counted; the verdict is stopped, unless a threshold is breached.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				r, err := c.StopLoad(ctx, args[0], api.LoadStopRequest{Reason: reason})
+				if err != nil {
+					return err
+				}
+				return showTest(a, r)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the log")
+	return cmd
+}
+
+// accepts checks which verdicts are good enough.
+func accepts(list []string) error {
+	for _, v := range list {
+		if !slices.Contains([]string{string(rule.Suspect), string(rule.Incomplete)}, v) {
+			return cli.Usagef("--accept is %q", v).WithHint("only suspect and incomplete can be accepted")
+		}
+	}
+	return nil
+}
+
+// testTable shows load tests.
+func testTable(list api.LoadRuns) present.Table {
+	t := present.NewTable("TEST", "NAME", "STATE", "HOSTS", "SUBMITTED", "OWNER", "WHY")
+	for _, r := range list.Runs {
+		var hosts []string
+		for _, h := range r.Hosts {
+			text := string(h.Host)
+			if h.Lost != "" {
+				text += " (lost)"
+			}
+			hosts = append(hosts, text)
+		}
+		state, why := string(r.State), r.Why
+		switch {
+		case r.State == event.LoadEnded:
+			state = r.Verdict
+		case r.StopReason != "":
+			state, why = state+", is to end", r.StopReason
+		}
+		t.Add(string(r.ID)[:min(len(r.ID), 9)], r.Name, state, strings.Join(hosts, " "), r.SubmittedAt.Format(time.RFC3339), r.Owner, why)
+	}
+	return t
+}

@@ -1,0 +1,7 @@
+// Package main is the command loadtarget, which serves package faketarget: a target
+// for load tests that does what is known.
+//
+// Goroutines: those of its http.Server; they end with the program.
+//
+//	go run ./internal/loadtarget -listen 127.0.0.1:8080
+package main

@@ -1,0 +1,471 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/load"
+	"github.com/skein-project/skein/load/guard"
+	"github.com/skein-project/skein/load/pace"
+	"github.com/skein-project/skein/load/report"
+	"github.com/skein-project/skein/load/rule"
+)
+
+// Engine is one run. It is used once.
+type Engine struct {
+	o        Options
+	net      *network
+	shards   []*shard
+	traffics []*traffic
+	byStep   []*origin // nil: only known when a template is filled
+	globals  [][]byte  // what setup extracted
+	users    atomic.Uint64
+	rows     []atomic.Uint64 // how many of each set were dealt
+	wait     sync.WaitGroup  // traffics and users
+	began    time.Time
+
+	cookies, shared, each bool // how connections and cookies are used
+	h2                    *h2client
+
+	state
+}
+
+// state is what ends a run, and what is said of it.
+type state struct {
+	mu      sync.Mutex
+	ending  chan struct{} // closed: nothing more begins
+	over    chan struct{} // closed: what is under way ends
+	hard    context.Context
+	cut     context.CancelFunc
+	why     string // it ended before its time
+	stopped bool   // by whoever started it
+	hooks   []func()
+	lanes   []*lane
+	errors  map[errorKey]string
+	notes   []string
+	limit   bucket.Bucket
+	slowed  atomic.Bool
+	blocked atomic.Uint64
+}
+
+type errorKey struct {
+	series int
+	class  load.Class
+}
+
+// maxBlocked is how many requests may be blocked before a run ends.
+const maxBlocked = 100
+
+// New prepares a run. It resolves and dials nothing.
+func New(o Options) (*Engine, error) {
+	if o.PublicRate == 0 {
+		o.PublicRate = guard.PublicRate
+	}
+	if o.PublicUsers == 0 {
+		o.PublicUsers = guard.PublicUsers
+	}
+	if o.Agent == "" {
+		o.Agent = "skein-load"
+	}
+	p := o.Plan
+	e := &Engine{o: o, net: newNetwork(o), rows: make([]atomic.Uint64, len(p.Sets))}
+	e.cookies = p.HTTP.Cookies != "off"
+	e.shared, e.each = p.HTTP.Connections == "shared", p.HTTP.Connections == "request"
+	e.ending, e.over = make(chan struct{}), make(chan struct{})
+	e.errors = map[errorKey]string{}
+	e.h2 = e.newH2()
+	for range runtime.GOMAXPROCS(0) {
+		e.shards = append(e.shards, newShard(len(p.Steps), len(p.Checks)))
+	}
+	for _, st := range p.Steps {
+		if st.Dynamic {
+			e.byStep = append(e.byStep, nil)
+			continue
+		}
+		at, err := e.net.origin(st.Origin)
+		if err != nil {
+			return nil, err
+		}
+		if a, err := netip.ParseAddr(st.Origin.Name); err == nil {
+			if err := e.net.refuse(a); err != nil {
+				return nil, &RefusedError{fmt.Errorf("step %s: %w", st.Name, err)}
+			}
+		}
+		if o.Listed {
+			if _, err := o.List.Named(st.Origin.Name, st.Origin.Port); err != nil {
+				return nil, &RefusedError{fmt.Errorf("step %s: %w", st.Name, err)}
+			}
+		}
+		e.byStep = append(e.byStep, at)
+	}
+	for i := range p.Traffics {
+		e.traffics = append(e.traffics, newTraffic(e, &p.Traffics[i]))
+	}
+	return e, nil
+}
+
+// RefusedError says that a run asks for what is not allowed. Nothing was sent.
+type RefusedError struct{ Err error }
+
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// length is when the last traffic ends.
+func (e *Engine) length() time.Duration {
+	d := time.Duration(0)
+	for _, t := range e.traffics {
+		d = max(d, t.curve.End())
+	}
+	return d
+}
+
+// prepare resolves the names that are known, and refuses what is too much for
+// addresses of the internet.
+func (e *Engine) prepare(ctx context.Context) error {
+	for _, o := range e.net.all() {
+		// What cannot be resolved now is counted by its class later.
+		_, _, _ = e.net.resolve(ctx, o, false)
+		if !o.public.Load() || e.o.Listed {
+			continue
+		}
+		rate, users := pace.Peak(e.o.Plan)
+		if rate > e.o.PublicRate {
+			return &RefusedError{fmt.Errorf("%s is an address of the internet: the plan comes to %g requests/s, at most %g are allowed", o.Host, rate, e.o.PublicRate)}
+		}
+		open := 0
+		for _, t := range e.o.Plan.Traffics {
+			if t.Open {
+				open += t.MaxUsers // what a rate needs at most
+			}
+		}
+		if users-open > e.o.PublicUsers {
+			return &RefusedError{fmt.Errorf("%s is an address of the internet: the plan comes to %d users, at most %d are allowed", o.Host, users-open, e.o.PublicUsers)}
+		}
+	}
+	return nil
+}
+
+// Run runs it. The error is about what kept it from beginning; how it ended is in
+// the result. When ctx ends, nothing more begins, and what is under way has a moment.
+func (e *Engine) Run(ctx context.Context) (*report.Run, error) {
+	e.hard, e.cut = context.WithCancel(context.WithoutCancel(ctx))
+	defer e.cut()
+	if err := e.prepare(ctx); err != nil {
+		return nil, err
+	}
+	c := newCollector(e)
+	helpers := sync.WaitGroup{}
+	defer helpers.Wait()
+	helping, stop := context.WithCancel(e.hard)
+	defer stop()
+	helpers.Go(func() {
+		if e.o.Plan.HTTP.DNS == "ttl" {
+			e.net.refresh(helping)
+		}
+	})
+	e.began = time.Now()
+	if f := e.o.Plan.Setup; f != nil && !e.o.Rest {
+		if !e.single(f) {
+			e.end("setup failed")
+		}
+		c.aside()
+	}
+	if err := e.start(ctx); err != nil {
+		e.finish()
+		return nil, err
+	}
+	c.cpu.last = processorTime()
+	c.res.Started = e.began
+	for _, t := range e.traffics {
+		e.wait.Add(1)
+		go t.run()
+	}
+	done := make(chan struct{})
+	helpers.Go(func() {
+		e.wait.Wait()
+		close(done)
+	})
+	c.count(ctx, done)
+	if f := e.o.Plan.Teardown; f != nil && !e.isOver() && !e.o.Rest {
+		e.single(f)
+		c.aside()
+	}
+	e.finish()
+	stop()
+	return c.result(), nil
+}
+
+// start waits for the instant at which the run begins.
+func (e *Engine) start(ctx context.Context) error {
+	if e.o.Start == nil {
+		e.began = time.Now()
+		return nil
+	}
+	at, globals, err := e.o.Start(ctx, e.globals)
+	if err != nil {
+		return err
+	}
+	clock, err := newTimer(e.o.PlainTime)
+	if err != nil {
+		return err
+	}
+	defer clock.end()
+	defer context.AfterFunc(ctx, clock.end)()
+	if !clock.until(at) {
+		return context.Cause(ctx)
+	}
+	if e.o.Rest {
+		e.globals = globals
+	}
+	e.began = at
+	return nil
+}
+
+// single goes through a flow once, with a user of its own.
+func (e *Engine) single(f *load.Flow) bool {
+	u := e.newUser(f)
+	defer u.close()
+	ok := u.iterate(time.Time{}, false) && !slices.Contains(u.failed, true)
+	if f == e.o.Plan.Setup {
+		n := 0
+		for _, st := range f.Steps {
+			for _, x := range st.Extract {
+				n = max(n, x.Slot+1)
+			}
+		}
+		e.globals = slices.Clone(u.slots[:n])
+	}
+	return ok
+}
+
+// deal gives a user its rows. It reports false when those that are unique are used up.
+func (e *Engine) deal(u *user) bool {
+	for _, i := range u.flow.Sets {
+		set := &e.o.Plan.Sets[i]
+		n := uint64(len(set.Rows.Rows))
+		at := uint64(0)
+		switch set.Pick {
+		case load.PickRandom:
+			at = u.random() % n
+		case load.PickUser:
+			at = e.o.Deal.Number(u.n) % n
+		default:
+			at = e.o.Deal.Number(e.rows[i].Add(1) - 1)
+			if set.Pick == load.PickUnique && at >= n {
+				return false
+			}
+			at %= n
+		}
+		u.rows[i] = set.Rows.Rows[at]
+	}
+	return true
+}
+
+// slow waits where an address of the internet would get more than it may.
+func (e *Engine) slow(u *user, o *origin) error {
+	most, one := e.o.PublicRate, 0.0
+	if e.o.Listed {
+		most, one = e.o.MaxRate, o.rate
+	} else if !o.public.Load() {
+		return nil
+	}
+	if most == 0 && one == 0 {
+		return nil
+	}
+	now, d := time.Since(e.began), time.Duration(0)
+	e.mu.Lock()
+	if most > 0 {
+		d = e.limit.Spend(bucket.Rate{PerSecond: most, Burst: max(1, most/10)}, 1, now)
+	}
+	if one > 0 {
+		d = max(d, o.limit.Spend(bucket.Rate{PerSecond: one, Burst: max(1, one/10)}, 1, now))
+	}
+	e.mu.Unlock()
+	if d <= 0 {
+		return nil
+	}
+	e.slowed.Store(true)
+	if !u.pause(d) {
+		return errOver
+	}
+	return nil
+}
+
+// end ends a run before its time.
+func (e *Engine) end(why string) {
+	e.mu.Lock()
+	if e.why == "" {
+		e.why = why
+	}
+	e.mu.Unlock()
+	e.stop()
+}
+
+// stop has nothing more begin.
+func (e *Engine) stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.isEnding() {
+		return
+	}
+	close(e.ending)
+	for _, f := range e.hooks {
+		f()
+	}
+}
+
+// finish ends what is under way.
+func (e *Engine) finish() {
+	e.stop()
+	e.mu.Lock()
+	if !e.isOver() {
+		close(e.over)
+	}
+	lanes := e.lanes
+	e.mu.Unlock()
+	e.cut()
+	for _, l := range lanes {
+		if c := l.open.Load(); c != nil {
+			c.Close()
+		}
+	}
+	for _, o := range e.net.all() {
+		o.closeIdle()
+	}
+	e.h2.close()
+}
+
+// onEnd has f called when nothing more begins; false: that is so already.
+func (e *Engine) onEnd(f func()) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.isEnding() {
+		return false
+	}
+	e.hooks = append(e.hooks, f)
+	return true
+}
+
+func (e *Engine) isEnding() bool { return closed(e.ending) }
+func (e *Engine) isOver() bool   { return closed(e.over) }
+
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// track remembers a lane, whose connection is closed in the end.
+func (e *Engine) track(l *lane) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lanes = append(e.lanes, l)
+}
+
+// drop counts arrivals that nobody took.
+func (e *Engine) drop(f *load.Flow, n int) {
+	for range n {
+		e.shards[0].drop(f.Steps[0].Series)
+	}
+}
+
+// noticed ends a run that mostly runs into the guard.
+func (e *Engine) noticed(c load.Class) {
+	if c == load.Blocked && e.blocked.Add(1) == maxBlocked {
+		e.end(fmt.Sprintf("%d requests were blocked", maxBlocked))
+	}
+}
+
+// maxNotes bounds what is said of a run beside its figures.
+const maxNotes = 32
+
+// note remembers how a class of a step looked the first time.
+func (e *Engine) note(st *load.Step, c load.Class, err error) {
+	if err == nil || c == load.Skipped || c == load.Interrupted {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	k := errorKey{st.Series, c}
+	if _, known := e.errors[k]; !known {
+		e.errors[k] = fmt.Sprintf("%.300s", err.Error())
+	}
+}
+
+// remark remembers something once.
+func (e *Engine) remark(text string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.notes) < maxNotes && !slices.Contains(e.notes, text) {
+		e.notes = append(e.notes, text)
+	}
+}
+
+// Once goes through each flow once, with Options.Trace to hear of it.
+func (e *Engine) Once(ctx context.Context) error {
+	e.hard, e.cut = context.WithCancel(ctx)
+	defer e.cut()
+	if e.o.Trace == nil {
+		return errors.New("nobody would hear of it")
+	}
+	if err := e.prepare(ctx); err != nil {
+		return err
+	}
+	defer e.finish()
+	e.began = time.Now()
+	p := e.o.Plan
+	if p.Setup != nil && !e.single(p.Setup) {
+		return errors.New("setup failed")
+	}
+	good := true
+	seen := map[string]bool{}
+	for _, t := range p.Traffics {
+		if !seen[t.Flow] {
+			seen[t.Flow] = true
+			good = e.single(p.Flows[t.Flow]) && good
+		}
+	}
+	if p.Teardown != nil {
+		good = e.single(p.Teardown) && good
+	}
+	if !good {
+		return ErrNotAsExpected
+	}
+	return nil
+}
+
+// ErrNotAsExpected says that a step of Once was not ok.
+var ErrNotAsExpected = errors.New("not all steps ended as they should")
+
+// NewSeed is one for a run that says none.
+func NewSeed() uint64 { return rand.Uint64() }
+
+// selfOf is what the generator knows of itself.
+func (e *Engine) selfOf(c *collector) rule.Self {
+	all := c.judge.Whole().All()
+	s := rule.Self{Late: &c.judge.Whole().OwnLate, CPU: c.cpu.most, Own: all.Classes[load.Generator], Gap: c.gap}
+	if h := &all.Times[0]; h.N > 0 {
+		s.Latency = h.Quantile(0.5)
+	}
+	if e.slowed.Load() {
+		s.Slowed = fmt.Sprintf("users were slowed to %g requests/s, which is all that addresses of the internet get", e.o.PublicRate)
+		if e.o.Listed {
+			s.Slowed = "users were slowed to what [load] of this host allows"
+		}
+	}
+	return s
+}

@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"time"
+
+	"github.com/skein-project/skein/load"
+	"github.com/skein-project/skein/load/h1"
+	"github.com/skein-project/skein/load/stat"
+)
+
+type tlsState = tls.ConnectionState
+
+// h2client is HTTP/2 as net/http has it, for one user or for all. What it dials goes
+// through the network of the engine, and so past the guard.
+type h2client struct {
+	tr    *http.Transport
+	mu    sync.Mutex
+	ready []net.Conn // made when TLS agreed on HTTP/2
+}
+
+func (e *Engine) newH2() *h2client {
+	c := &h2client{}
+	var p http.Protocols
+	p.SetHTTP2(true)
+	p.SetUnencryptedHTTP2(true)
+	c.tr = &http.Transport{
+		Protocols: &p, DisableCompression: true, MaxResponseHeaderBytes: h1.MaxHead,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return e.dialFor(ctx, nil) },
+		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if raw := c.take(); raw != nil {
+				return raw, nil
+			}
+			return e.dialFor(ctx, both[:1])
+		},
+	}
+	return c
+}
+
+func (c *h2client) hand(raw net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ready = append(c.ready, raw)
+}
+
+func (c *h2client) take() net.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.ready); n > 0 {
+		raw := c.ready[n-1]
+		c.ready = c.ready[:n-1]
+		return raw
+	}
+	return nil
+}
+
+func (c *h2client) close() {
+	c.tr.CloseIdleConnections()
+	for raw := c.take(); raw != nil; raw = c.take() {
+		raw.Close()
+	}
+}
+
+// client is the one that a lane uses.
+func (l *lane) client(*origin) *h2client {
+	if l.u.e.shared {
+		return l.u.e.h2
+	}
+	l.u.mu.Lock()
+	defer l.u.mu.Unlock()
+	if l.u.h2 == nil {
+		l.u.h2 = l.u.e.newH2()
+	}
+	return l.u.h2
+}
+
+// exchangeKey finds in a context what is dialled for which request.
+type exchangeKey struct{}
+
+type dialling struct {
+	o        *origin
+	deadline time.Time
+	mu       sync.Mutex
+	times    dialTimes
+}
+
+// dialFor makes a connection for the request of a context.
+func (e *Engine) dialFor(ctx context.Context, protos []string) (net.Conn, error) {
+	d, ok := ctx.Value(exchangeKey{}).(*dialling)
+	if !ok {
+		return nil, errors.New("a connection that no request asked for")
+	}
+	raw, _, t, err := e.net.dial(ctx, d.o, d.deadline, protos)
+	d.mu.Lock()
+	d.times = t
+	d.mu.Unlock()
+	if err == nil && protos != nil {
+		if s, is := raw.(*tls.Conn); is && s.ConnectionState().NegotiatedProtocol != "h2" {
+			raw.Close()
+			return nil, &h1.Error{Class: load.Protocol, Err: errors.New("the target does not speak HTTP/2")}
+		}
+	}
+	return raw, err
+}
+
+// overH2 is exchange over HTTP/2.
+func (l *lane) overH2(o *origin, method string, st *load.Step, deadline time.Time) error {
+	e := l.u.e
+	d := &dialling{o: o, deadline: deadline}
+	ctx, cancel := context.WithDeadline(context.WithValue(e.hard, exchangeKey{}, d), deadline)
+	defer cancel()
+	var wrote, first time.Time
+	var mu sync.Mutex
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest:         func(httptrace.WroteRequestInfo) { mu.Lock(); wrote = time.Now(); mu.Unlock() },
+		GotFirstResponseByte: func() { mu.Lock(); first = time.Now(); mu.Unlock() },
+	})
+	req, err := l.h2Request(ctx, o, method)
+	if err != nil {
+		return &h1.Error{Class: load.Generator, Err: err}
+	}
+	begin := time.Now()
+	client := l.client(o)
+	resp, err := client.tr.RoundTrip(req)
+	d.mu.Lock()
+	l.dialled(o, d.times)
+	d.mu.Unlock()
+	if err != nil {
+		return h2Error(ctx, err)
+	}
+	keep := st.NeedsBody || e.o.Trace != nil
+	size, err := l.readBody(resp.Body, keep)
+	resp.Body.Close()
+	if e.each {
+		client.close()
+	}
+	end := time.Now()
+	mu.Lock()
+	if !wrote.IsZero() {
+		l.set(stat.Send, max(0, wrote.Sub(begin)-d.times.dns-d.times.connect-d.times.tls))
+	}
+	if !first.IsZero() && !wrote.IsZero() {
+		l.set(stat.FirstByte, max(0, first.Sub(wrote)))
+		l.set(stat.Receive, end.Sub(first))
+	}
+	mu.Unlock()
+	l.sample.In += uint64(size)
+	l.sample.Out += uint64(len(l.body))
+	if err != nil {
+		return h2Error(ctx, err)
+	}
+	l.answer.status, l.answer.header, l.answer.size = resp.StatusCode, resp.Header, size
+	return nil
+}
+
+func (l *lane) h2Request(ctx context.Context, o *origin, method string) (*http.Request, error) {
+	var body io.Reader
+	if len(l.body) > 0 {
+		body = bytes.NewReader(bytes.Clone(l.body)) // it may be sent after the answer
+	}
+	req, err := http.NewRequestWithContext(ctx, method, o.Origin.String()+string(l.target), body)
+	if err != nil {
+		return nil, fmt.Errorf("make a request: %w", err)
+	}
+	req.GetBody = nil // nothing is sent again
+	req.Header.Set("User-Agent", l.u.e.o.Agent)
+	for _, p := range l.pairs {
+		value := string(l.scratch[p.begin:p.end])
+		switch http.CanonicalHeaderKey(p.name) {
+		case "Host":
+			req.Host = value
+		case "User-Agent":
+			req.Header.Set(p.name, value)
+		default:
+			req.Header.Add(p.name, value)
+		}
+	}
+	if l.u.e.cookies {
+		l.u.mu.Lock()
+		if text := l.u.jar.append(nil, o, l.target, time.Now()); len(text) > 0 {
+			req.Header.Set("Cookie", string(text))
+		}
+		l.u.mu.Unlock()
+	}
+	return req, nil
+}
+
+// readBody reads all of it, and keeps what is needed.
+func (l *lane) readBody(from io.Reader, keep bool) (int64, error) {
+	l.answer.body = l.answer.body[:0]
+	if !keep {
+		n, err := io.Copy(io.Discard, from)
+		return n, err
+	}
+	b := bytes.NewBuffer(l.answer.body)
+	n, err := io.Copy(b, io.LimitReader(from, h1.MaxBody+1))
+	l.answer.body = b.Bytes()
+	if err == nil && n > h1.MaxBody {
+		err = &h1.Error{Class: load.TooLarge, Err: fmt.Errorf("the body has more than %d bytes", h1.MaxBody)}
+	}
+	return n, err
+}
+
+// h2Error gives an error of net/http its class.
+func h2Error(ctx context.Context, err error) error {
+	if own, ok := errors.AsType[*h1.Error](err); ok {
+		return own
+	}
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &h1.Error{Class: load.Timeout, Err: err}
+	case ctx.Err() != nil:
+		return &h1.Error{Class: load.Interrupted, Err: err}
+	}
+	class := h1.ClassOf(err)
+	if class == load.Reset && !isNet(err) {
+		class = load.Protocol
+	}
+	return &h1.Error{Class: class, Err: err}
+}
+
+func isNet(err error) bool {
+	_, ok := errors.AsType[*net.OpError](err)
+	return ok
+}

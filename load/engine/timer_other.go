@@ -1,0 +1,5 @@
+//go:build !linux
+
+package engine
+
+func newTimer(bool) (timer, error) { return newPlainTimer(), nil }

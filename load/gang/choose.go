@@ -1,0 +1,146 @@
+package gang
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+)
+
+// Plan is what a run asks for.
+type Plan struct {
+	Hosts int              // how many; 0: as On says, or as few as carry it
+	On    []cluster.NodeID // none: whoever may
+	Rate  float64          // the highest, requests a second; 0: only users
+	Users int              // of closed traffic
+}
+
+// Host is one that may take part, or why it does not.
+type Host struct {
+	Node cluster.NodeID
+	Offer
+}
+
+// never is a limit that is none.
+func never(x float64) float64 {
+	if x == 0 {
+		return math.Inf(1)
+	}
+	return x
+}
+
+// Choose picks who takes part, with which share. Its error says of each host why it does
+// not.
+func Choose(p Plan, hosts []Host) ([]event.LoadSlice, error) {
+	var free []Host
+	var why []string
+	for _, h := range hosts {
+		if len(p.On) > 0 && !slices.Contains(p.On, h.Node) {
+			continue
+		}
+		switch {
+		case h.Why != "":
+			why = append(why, fmt.Sprintf("%s: %s", h.Node, h.Why))
+		default:
+			free = append(free, h)
+		}
+	}
+	for _, n := range p.On {
+		if !slices.ContainsFunc(hosts, func(h Host) bool { return h.Node == n }) {
+			why = append(why, fmt.Sprintf("%s is no member that is up", n))
+		}
+	}
+	slices.Sort(why)
+	// Who carries most comes first, of equals the name decides.
+	slices.SortFunc(free, func(a, b Host) int {
+		return cmp.Or(cmp.Compare(never(b.MaxRate), never(a.MaxRate)), cmp.Compare(never(float64(b.MaxUsers)), never(float64(a.MaxUsers))), cmp.Compare(a.Node, b.Node))
+	})
+	want := p.Hosts
+	switch {
+	case len(p.On) > 0:
+		want = len(p.On)
+	case want == 0:
+		for want = 1; want < min(len(free), event.MaxLoadHosts) && !carries(p, free[:want]); {
+			want++
+		}
+	}
+	if want > event.MaxLoadHosts {
+		return nil, fmt.Errorf("%d hosts, at most %d can take part", want, event.MaxLoadHosts)
+	}
+	if len(free) < want {
+		return nil, fmt.Errorf("%d of %d hosts may take part: %s", len(free), want, cmp.Or(strings.Join(why, "; "), "no other is up"))
+	}
+	free = free[:want]
+	if !carries(p, free) {
+		rate, users := limits(free)
+		return nil, fmt.Errorf("the plan comes to %g requests/s and %d users; load.max_rate and load.targets of the hosts allow %g requests/s, load.max_users %g users together",
+			p.Rate, p.Users, rate, users)
+	}
+	return shares(p, free), nil
+}
+
+func limits(hosts []Host) (rate, users float64) {
+	for _, h := range hosts {
+		rate += never(h.MaxRate)
+		users += never(float64(h.MaxUsers))
+	}
+	return rate, users
+}
+
+func carries(p Plan, hosts []Host) bool {
+	rate, users := limits(hosts)
+	return p.Rate <= rate && float64(p.Users) <= users
+}
+
+// shares are equal where each host carries its part, else as their limits are.
+func shares(p Plan, hosts []Host) []event.LoadSlice {
+	slices.SortFunc(hosts, func(a, b Host) int { return cmp.Compare(a.Node, b.Node) })
+	out := make([]event.LoadSlice, len(hosts))
+	equal := true
+	most := 0.0
+	room := func(h Host) float64 { // the part of the plan that it carries, 1: all of it
+		x := 1.0
+		if p.Rate > 0 {
+			x = min(x, never(h.MaxRate)/p.Rate)
+		}
+		if p.Users > 0 {
+			x = min(x, never(float64(h.MaxUsers))/float64(p.Users))
+		}
+		return x
+	}
+	for i, h := range hosts {
+		out[i] = event.LoadSlice{Host: h.Node, Share: 1}
+		equal = equal && room(h)*float64(len(hosts)) >= 1
+		most = max(most, room(h))
+	}
+	if equal {
+		return out
+	}
+	for i, h := range hosts {
+		out[i].Share = max(1, int(room(h)/most*64))
+	}
+	return out
+}
+
+// Sample is one question for the clock of a host, in nanoseconds: when it was asked and
+// answered by the holder's clock, and what that clock said.
+type Sample struct{ Asked, Answered, Said int64 }
+
+// Offset is by how much the clock of a host is ahead of the holder's, from the fastest
+// of the questions, and how uncertain that is at most: half of what it took.
+func Offset(samples []Sample) (offset, uncertain int64, ok bool) {
+	for _, s := range samples {
+		took := s.Answered - s.Asked
+		if took < 0 {
+			continue
+		}
+		if half := took / 2; !ok || half < uncertain {
+			offset, uncertain, ok = s.Said-s.Asked-half, half, true
+		}
+	}
+	return offset, uncertain, ok
+}

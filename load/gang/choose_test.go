@@ -1,0 +1,51 @@
+package gang
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+func TestChoose(t *testing.T) {
+	host := func(n string, rate float64, users int, why string) Host {
+		return Host{cluster.NodeID(n), Offer{Why: why, MaxRate: rate, MaxUsers: users}}
+	}
+	all := []Host{host("a", 100, 0, ""), host("b", 300, 0, ""), host("c", 300, 0, ""), host("d", 0, 0, "load.targets has nothing for x:80"), host("e", 50, 10, "")}
+	for _, c := range []struct {
+		p    Plan
+		want string
+	}{
+		{Plan{Rate: 50}, "[{b 1 }]"},
+		{Plan{Rate: 500}, "[{b 1 } {c 1 }]"},
+		{Plan{Rate: 700}, "[{a 21 } {b 64 } {c 64 }]"},
+		{Plan{Rate: 900}, "900 requests/s"},
+		{Plan{Hosts: 4, Rate: 100}, "[{a 1 } {b 1 } {c 1 } {e 1 }]"},
+		{Plan{Hosts: 5}, "d: load.targets has nothing for x:80"},
+		{Plan{On: []cluster.NodeID{"a", "e"}, Rate: 150}, "[{a 64 } {e 32 }]"},
+		{Plan{On: []cluster.NodeID{"a", "d"}}, "1 of 2 hosts may take part: d:"},
+		{Plan{On: []cluster.NodeID{"z"}}, "z is no member"},
+		{Plan{On: []cluster.NodeID{"e"}, Users: 11}, "11 users"},
+		{Plan{Users: 1000}, "[{b 1 }]"},
+	} {
+		got, err := Choose(c.p, all)
+		text := fmt.Sprint(got)
+		if err != nil {
+			text = err.Error()
+		}
+		if !strings.Contains(text, c.want) {
+			t.Errorf("%+v: %s, want %s", c.p, text, c.want)
+		}
+	}
+}
+
+func TestOffset(t *testing.T) {
+	if _, _, ok := Offset(nil); ok {
+		t.Error("an offset of nothing")
+	}
+	offset, uncertain, ok := Offset([]Sample{{Asked: 100, Answered: 200, Said: 5150}, {Asked: 300, Answered: 310, Said: 5306}, {Asked: 400, Answered: 390, Said: 1}})
+	if !ok || offset != 5001 || uncertain != 5 {
+		t.Error(offset, uncertain, ok)
+	}
+}

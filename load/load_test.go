@@ -1,0 +1,304 @@
+package load
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+const good = `
+name = "shop"
+thresholds = ["p(95)<500", { when = "rate(failed)<0.05", window = "10s", hold = "5s", delay = "30s", abort = true }]
+vars = { base = "https://shop.example.org", n = 3 }
+data.users = { file = "users.csv", pick = "unique" }
+warmup = "30s"
+[http]
+version = "auto"
+dns = "ttl"
+connections = "user"
+headers = { X-Run = "${n}" }
+tls = { insecure = true }
+[traffic.browse]
+flow = "browse"
+users = [{ to = 200, over = "1m" }, { hold = "5m" }]
+think = "1s..3s"
+[traffic.buy]
+flow = "buy"
+rate = [{ to = 500, over = "2m" }, { hold = "10m" }]
+arrivals = "poisson"
+max_users = 2000
+[[flow.browse]]
+get = "${base}/"
+[[flow.buy]]
+name = "login"
+post = "${base}/login"
+json = { user = "${users.name}", deep = [1, 2.5, true, { a = "x\"y" }], password = "${secret.shop}" }
+extract.token = { json = "$.token" }
+check = ["status == 200", "json('$.ok') == true"]
+[[flow.buy]]
+name = "pay"
+after = ["login"]
+get = "${base}/pay?n=${uuid()}&q=${users.name}"
+auth = { bearer = "${token}" }
+[[flow.buy]]
+name = "form"
+after = ["pay"]
+post = "http://[::1]:8080/x y"
+form = { a = "${users.name}", "b c" = "1&2" }
+auth = { basic = { user = "u", password = "${env.PASS}" } }
+`
+
+func inputs() Inputs {
+	return Inputs{
+		Rows:   map[string]*Rows{"users": {Columns: []string{"name", "age"}, Rows: [][]string{{`a"b&c d`, "3"}}}},
+		Env:    func(n string) (string, bool) { return "pass-" + n, n == "PASS" },
+		Secret: func(n string) (string, bool) { return "hidden", n == "shop" },
+	}
+}
+
+func TestScenario(t *testing.T) {
+	s, err := Parse(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Compile(inputs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Thresholds) != 2 || !p.Thresholds[1].Abort || p.Thresholds[1].Delay != 30*time.Second {
+		t.Errorf("thresholds: %+v", p.Thresholds)
+	}
+	browse, buy := p.Traffics[0], p.Traffics[1]
+	if browse.Length() != 6*time.Minute || browse.ThinkMax != 3*time.Second || buy.MaxUsers != 2000 || !buy.Poisson || !buy.Open || buy.Length() != 12*time.Minute {
+		t.Errorf("traffic: %+v %+v", browse, buy)
+	}
+	login, pay, form := p.Flows["buy"].Steps[0], p.Flows["buy"].Steps[1], p.Flows["buy"].Steps[2]
+	in := &Input{Slots: make([][]byte, 1), Rows: p.Sets[0].Rows.Rows, Rand: func() uint64 { return 1 << 63 }}
+	fill := func(t2 Template) string {
+		t.Helper()
+		b, err := t2.Append(nil, in)
+		if err != nil {
+			t.Error(err)
+		}
+		return string(b)
+	}
+	var body map[string]any
+	if text := fill(login.Body); json.Unmarshal([]byte(text), &body) != nil || body["user"] != `a"b&c d` || body["password"] != "hidden" || fmt.Sprint(body["deep"]) != `[1 2.5 true map[a:x"y]]` {
+		t.Errorf("body: %s", text)
+	}
+	if got := fill(pay.Target); got != "/pay?n=80000000-0000-4000-8000-000000000000&q=a%22b&c%20d" {
+		t.Error(got)
+	}
+	if pay.Origin.String() != "https://shop.example.org" || pay.Origin.Port != 443 || form.Origin.Name != "::1" || form.Origin.Port != 8080 || fill(form.Target) != "/x%20y" {
+		t.Errorf("%+v %+v %s", pay.Origin, form.Origin, fill(form.Target))
+	}
+	if _, err := pay.Headers[1].Value.Append(nil, in); !errors.Is(err, ErrUnset) {
+		t.Errorf("a value that is not there: %v", err)
+	}
+	in.Slots[0] = []byte("tok")
+	if got := pay.Headers[1].Name + ": " + fill(pay.Headers[1].Value) + " " + fill(pay.Headers[0].Value); got != "Authorization: Bearer tok 3" {
+		t.Error(got)
+	}
+	if got := fill(form.Body); got != "a=a%22b%26c%20d&b%20c=1%262" {
+		t.Error(got)
+	}
+	if got := fill(form.Headers[2].Value); got != "Basic dTpwYXNzLVBBU1M=" {
+		t.Error(got)
+	}
+	if len(p.Secrets) < 1 || p.Secrets[0] != "hidden" {
+		t.Errorf("secrets: %q", p.Secrets)
+	}
+	if !login.OfStatus || !login.NeedsBody || pay.NeedsBody || p.Flows["browse"].Graph || !p.Flows["buy"].Graph {
+		t.Error("what steps need")
+	}
+}
+
+// Everything that is wrong is told with its line.
+func TestRefusals(t *testing.T) {
+	step := "\n[[flow.f]]\nget = \"http://x/\"\n"
+	traffic := "traffic.a = { flow = \"f\", users = 1, for = \"1s\" }\n"
+	for _, c := range []struct {
+		text string
+		line int
+		want string
+	}{
+		{traffic + step + "gett = 5\n", 5, `flow.f[0].gett: unknown key`},
+		{"thresold = []\n" + traffic + step, 1, "unknown key"},
+		{traffic + "\n[http]\nversion = \"3\"\n" + step, 4, `"3" is not known`},
+		{"traffic.a = { flow = \"g\", users = 1, for = \"1s\" }" + step, 1, `no flow "g"`},
+		{"traffic.a = { flow = \"f\", users = 1 }" + step, 1, "needs for"},
+		{"traffic.a = { flow = \"f\", rate = 0, for = \"1s\" }" + step, 1, "is 0"},
+		{"traffic.a = { flow = \"f\", rate = nan, for = \"1s\" }" + step, 1, "out of range"},
+		{"traffic.a = { flow = \"f\", rate = 5, users = 5, for = \"1s\" }" + step, 1, "beside rate"},
+		{"traffic.a = { flow = \"f\", users = 1, for = \"25h\" }" + step, 1, "out of range"},
+		{"traffic.a = { flow = \"f\", users = [{ to = 5, over = \"20h\" }, { hold = \"5h\" }] }" + step, 1, "at most 24h"},
+		{"[traffic.a]\nflow = \"f\"\nrate = [\n  { to = 5, over = \"1s\" },\n  { over = \"1s\" },\n]\n" + step, 5, "no to"},
+		{traffic + step + "[[flow.f]]\nname = \"b\"\nget = \"http://x/${nope}\"\n", 7, `no variable "nope"`},
+		{"vars = { base = \"http://x\" }\n" + traffic + "[[flow.f]]\nget = \"${bass}/\"\n", 4, "did you mean base"},
+		{"vars = { a = \"${b}\", b = \"${a}\" }\n" + traffic + "[[flow.f]]\nget = \"http://x/${a}\"\n", 4, "a -> b -> a"},
+		{traffic + "[[flow.f]]\nget = \"http://x/${tok}\"\n[[flow.f]]\nget = \"http://x/\"\nextract.tok = { header = \"X\" }\n", 3, "does not come before"},
+		{traffic + "[[flow.f]]\nname = \"a\"\nget = \"http://x/\"\nafter = [\"b\"]\n[[flow.f]]\nname = \"b\"\nget = \"http://x/\"\nafter = [\"a\"]\n", 5, "after itself"},
+		{traffic + "[[flow.f]]\nname = \"a\"\nget = \"http://x/\"\nafter = [\"z\"]\n", 5, `no step "z"`},
+		{traffic + "[[flow.f]]\nname = \"a\"\nget = \"http://x/\"\n[[flow.f]]\nname = \"a\"\nget = \"http://x/\"\n", 6, "two steps"},
+		{"data.u = { file = \"u.csv\" }\n" + traffic + "[[flow.f]]\nget = \"http://x/${u.nope}\"\n", 4, `no column "nope", it has name, age`},
+		{traffic + "[[flow.f]]\nget = \"ftp://x/\"\n", 3, "want http"},
+		{traffic + "[[flow.f]]\nget = \"http://u:p@x/\"\n", 3, "belong to auth"},
+		{traffic + "[[flow.f]]\nget = \"http://x:99999/\"\n", 3, "no port"},
+		{traffic + "[[flow.f]]\nget = \"http://x/\"\npost = \"http://x/\"\n", 4, "stands beside get"},
+		{traffic + "[[flow.f]]\nname = \"a\"\n", 2, "sends nothing"},
+		{traffic + step + "headers = { \"X\\r\\nY\" = \"1\" }\n", 5, "no header"},
+		{traffic + step + "headers = { X = \"a\\r\\nb\" }\n", 5, "end of line"},
+		{traffic + step + "headers = { Content-Length = \"5\" }\n", 5, "no header"},
+		{traffic + step + "check = [\"status == 200\",\n  \"status = 200\"]\n", 6, "operator"},
+		{traffic + step + "check = [\"stat == 200\"]\n", 5, `no "stat"`},
+		{traffic + step + "extract.a = { json = \"$..a\" }\n", 5, "no name"},
+		{traffic + step + "extract.a = { regex = \"(\" }\n", 5, "missing closing"},
+		{traffic + step + "extract.a = { json = \"$\", header = \"X\" }\n", 5, "want one of"},
+		{traffic + "[[flow.f]]\nget = \"http://x/${uuidd()}\"\n", 3, "did you mean uuid()"},
+		{traffic + "[[flow.f]]\nget = \"http://x/${random(5, 1)}\"\n", 3, "more than"},
+		{traffic + "[[flow.f]]\nget = \"http://x/${env.NOPE}\"\n", 3, `no variable "NOPE"`},
+		{traffic + "[[flow.f]]\nget = \"http://x/${secret.nope}\"\n", 3, "no secret"},
+		{traffic + "[[flow.f]]\nget = \"http://x/${uuid(\"\n", 3, "want"},
+		{traffic + step + "timeout = \"0s\"\n", 5, "out of range"},
+		{step, 0, "there is none"},
+		{"traffic = 5\n" + step, 1, "want a table"},
+		{"flow = [", 1, ""},
+		{"warmup = 5\n" + traffic + step, 1, `want a time as "30s"`},
+		{strings.Repeat("#", MaxFile+1), 0, "at most"},
+	} {
+		in := inputs()
+		in.Rows["u"] = in.Rows["users"]
+		s, err := Parse(c.text)
+		if err == nil {
+			_, err = s.Compile(in)
+		}
+		var faults Faults
+		if !errors.As(err, &faults) {
+			t.Errorf("%.200s\ngives %v, want %q", c.text, err, c.want)
+			continue
+		}
+		if f := faults[0]; f.Line != c.line || !strings.Contains(f.Error(), c.want) {
+			t.Errorf("%.200s\ngives %q, want line %d: %q", c.text, f.Error(), c.line, c.want)
+		}
+	}
+}
+
+func TestFromURL(t *testing.T) {
+	s, err := FromURL("http://127.0.0.1:8080/x?y=1", 100, 5, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Compile(Inputs{})
+	if err != nil || !p.Traffics[0].Open || p.Traffics[0].MaxUsers != 5 || p.Steps[0].Origin.Port != 8080 {
+		t.Errorf("%+v %v", p, err)
+	}
+	if _, err := FromURL("http://x/", 0, 0, time.Minute); err == nil {
+		t.Error("no users, and no fault")
+	}
+}
+
+func TestChecks(t *testing.T) {
+	a := &Answer{
+		Status: 201, Body: []byte(`{"ok":true,"n":5,"s":"a\"b","l":[1,{"x y":"z"}],"null":null}`), Size: 60, Latency: 120 * time.Millisecond,
+		Header: func(n string) string { return map[string]string{"X": "yes"}[n] },
+	}
+	for text, want := range map[string]bool{
+		"status == 201": true, "status != 201": false, "status < 300": true, "status >= 202": false, "size > 50": true,
+		`latency < "500ms"`: true, "latency < 100": false, `body contains "ok"`: true, `body matches "n.:\\d"`: true, `body == 'x'`: false,
+		`header('X') == 'yes'`: true, `header("Y") exists`: false, `header("X") exists`: true, `header("X") contains "es"`: true,
+		`json('$.ok') == true`: true, `json('$.n') > 4`: true, `json('$.n') == 5`: true, `json('$.s') == 'a"b'`: true,
+		`json("$.l[1]['x y']") == "z"`: true, `json('$.nope') exists`: false, `json('$.l[2]') exists`: false, `json('$.null') == null`: true,
+		`json('$.nope') != 5`: false, `status matches "^2"`: true,
+	} {
+		c, err := ParseCheck(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := c.Holds(a); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+	for _, text := range []string{"", "status", "status ==", "json == 5", "json('x') == 5", "status exists", `body matches "("`, "status == x", "status == 200 or", `body == "x`} {
+		if _, err := ParseCheck(text); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+	c, _ := ParseCheck(`json('$.l[1]') exists`)
+	if n := testing.AllocsPerRun(100, func() { c.Holds(a) }); n != 0 {
+		t.Errorf("a check allocates %g times", n)
+	}
+}
+
+func TestRows(t *testing.T) {
+	for file, text := range map[string]string{
+		"a.csv": "b,a\n\"1,2\",x\n", "a.json": `[{"a":"x","b":"1,2"}]`, "a.jsonl": "{\"a\":\"x\",\"b\":\"1,2\"}\n",
+	} {
+		r, err := ParseRows(file, []byte(text))
+		if err != nil || len(r.Rows) != 1 || len(r.Columns) != 2 || strings.Join(r.Rows[0], "|") == "" {
+			t.Errorf("%s: %+v %v", file, r, err)
+		}
+	}
+	for file, text := range map[string]string{
+		"empty.csv": "", "names.csv": "a,b\n", "short.csv": "a,b\n1\n", "utf.csv": "a\n\xff\n", "a.json": "{}", "b.json": `[{"a":1},{"b":2}]`, "c.jsonl": "{", "a.txt": "x",
+	} {
+		if r, err := ParseRows(file, []byte(text)); err == nil {
+			t.Errorf("%s: %+v", file, r)
+		}
+	}
+}
+
+// FuzzParse: whatever a file says, there is a plan or a fault, and no panic.
+func FuzzParse(f *testing.F) {
+	f.Add(good)
+	f.Add("[[flow.f]]\nget='''\n${x'''\n\"a\".'b'=[[1],{c={}}]")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := Parse(text)
+		if err != nil {
+			var faults Faults
+			if !errors.As(err, &faults) || len(faults) == 0 {
+				t.Fatal(err)
+			}
+			return
+		}
+		p, err := s.Compile(inputs())
+		if err != nil {
+			return
+		}
+		in := &Input{Slots: make([][]byte, len(p.Slots)), Rows: make([][]string, len(p.Sets)), Rand: func() uint64 { return 5 }, Now: func() time.Time { return time.Time{} }}
+		for i := range in.Rows {
+			in.Rows[i] = p.Sets[i].Rows.Rows[0]
+		}
+		for _, st := range p.Steps {
+			target, _ := st.Target.Append(nil, in)
+			if bytes.ContainsAny(target, " \r\n") {
+				t.Fatalf("target %q", target)
+			}
+		}
+	})
+}
+
+// FuzzPath: a path finds in a JSON text what encoding/json has there.
+func FuzzPath(f *testing.F) {
+	f.Add([]byte(`{"a":[1,{"b":"c\"d"}],"e":null}`), "a", 1)
+	f.Add([]byte(`{"a\u0062":{"x":[[]]}}`), "ab", 0)
+	f.Fuzz(func(t *testing.T, text []byte, name string, index int) {
+		p := Path{steps: []pathStep{{name: name, index: -1}}}
+		raw := p.Find(text)
+		var m map[string]json.RawMessage
+		if !json.Valid(text) || json.Unmarshal(text, &m) != nil || bytes.Count(text, []byte(`"`)) > 40 {
+			return
+		}
+		if strings.Count(string(text), name) > 1 { // names may come twice: the last one counts there, the first one here
+			return
+		}
+		want, ok := m[name]
+		if ok != (raw != nil) || ok && !bytes.Equal(bytes.TrimSpace(want), raw) {
+			t.Fatalf("%q in %s is %q, want %q", name, text, raw, want)
+		}
+	})
+}

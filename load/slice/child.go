@@ -1,0 +1,169 @@
+package slice
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/skein-project/skein/load/bundle"
+	"github.com/skein-project/skein/load/engine"
+	"github.com/skein-project/skein/load/gang"
+	"github.com/skein-project/skein/load/guard"
+	"github.com/skein-project/skein/load/pace"
+	"github.com/skein-project/skein/load/stat"
+)
+
+// setup is the first thing that the process of a slice is told.
+type setup struct {
+	Bundle  json.RawMessage    `json:"bundle"`
+	Shares  []int              `json:"shares"`
+	Index   int                `json:"index"`
+	Seed    uint64             `json:"seed"`
+	Agent   string             `json:"agent"`
+	Targets map[string]float64 `json:"targets"`
+	MaxRate float64            `json:"max_rate"`
+	Never   []netip.Prefix     `json:"never"`
+	Secrets string             `json:"secrets"`
+}
+
+// order is what it is told then: one field is set.
+type order struct {
+	Start *gang.Start `json:"start,omitempty"`
+	End   bool        `json:"end,omitempty"`
+}
+
+// said is what it says: one field is set.
+type said struct {
+	Ready  *ready      `json:"ready,omitempty"`
+	Frame  *stat.Frame `json:"frame,omitempty"`
+	End    *gang.Ended `json:"end,omitempty"`
+	Failed string      `json:"failed,omitempty"` // it ends without a result
+}
+
+type ready struct {
+	Series    int      `json:"series"`
+	Checks    int      `json:"checks"`
+	Extracted [][]byte `json:"extracted"`
+}
+
+// speaker writes what the process says, a line each.
+type speaker struct {
+	mu  sync.Mutex
+	out *bufio.Writer
+	bad bool
+}
+
+func (s *speaker) say(x said) {
+	text, err := json.Marshal(x)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil || s.bad {
+		return
+	}
+	_, _ = s.out.Write(append(text, '\n')) // Flush says what went wrong
+	s.bad = s.out.Flush() != nil
+}
+
+// Main is the process of a slice: it reads orders until the end of stdin, which ends the
+// run, and says what it counts. It returns the exit code.
+func Main(stdin io.Reader, stdout io.Writer) int {
+	behave()
+	out := &speaker{out: bufio.NewWriterSize(stdout, 64<<10)}
+	if err := run(stdin, out); err != nil {
+		out.say(said{Failed: fmt.Sprintf("%.900s", err.Error())})
+		return 1
+	}
+	return 0
+}
+
+func run(stdin io.Reader, out *speaker) error {
+	in := json.NewDecoder(stdin)
+	var s setup
+	if err := in.Decode(&s); err != nil {
+		return fmt.Errorf("read what to do: %w", err)
+	}
+	o, err := s.options()
+	if err != nil {
+		return err
+	}
+	starts := make(chan gang.Start, 1) // a second one is ignored: the first holds
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	go func() { // ends with the process: nothing else ends a read
+		defer end()
+		for {
+			var x order
+			if in.Decode(&x) != nil || x.End {
+				return
+			}
+			if x.Start == nil {
+				continue
+			}
+			select {
+			case starts <- *x.Start:
+			default:
+			}
+		}
+	}()
+	series, checks := len(o.Plan.Steps), len(o.Plan.Checks)
+	o.Emit = func(f stat.Frame) { out.say(said{Frame: &f}) }
+	o.Start = func(ctx context.Context, extracted [][]byte) (time.Time, [][]byte, error) {
+		out.say(said{Ready: &ready{series, checks, extracted}})
+		select {
+		case <-ctx.Done():
+			return time.Time{}, nil, errors.New("it ended before it began")
+		case x := <-starts:
+			return time.Now().Add(time.Duration(x.At - Clock())), x.Extracted, nil
+		}
+	}
+	e, err := engine.New(o)
+	if err != nil {
+		return err
+	}
+	r, err := e.Run(ctx)
+	if err != nil {
+		return err
+	}
+	x := gang.Ended{Why: r.Ended, Stopped: ctx.Err() != nil, CPU: r.Self.CPU, Gap: r.Self.Gap.Seconds(), Slowed: r.Self.Slowed, Notes: r.Notes}
+	for _, one := range r.Errors[:min(len(r.Errors), gang.MaxErrors)] {
+		x.Errors = append(x.Errors, gang.Failure{Step: one.Step, Class: one.Class, Text: one.Text})
+	}
+	out.say(said{End: &x})
+	return nil
+}
+
+// options is what an engine needs.
+func (s *setup) options() (engine.Options, error) {
+	b, err := bundle.Decode(s.Bundle)
+	if err != nil {
+		return engine.Options{}, err
+	}
+	p, _, err := b.Compile(func(name string) (string, bool) { return Secret(s.Secrets, name) })
+	if err != nil {
+		return engine.Options{}, err
+	}
+	list, err := guard.ParseList(s.Targets)
+	if err != nil {
+		return engine.Options{}, err
+	}
+	conf, err := TLS(p.HTTP.TLS, func(name string) ([]byte, error) {
+		text, there := b.Files[name]
+		if !there {
+			return nil, fmt.Errorf("the bundle lacks %s", name)
+		}
+		return text, nil
+	})
+	if err != nil {
+		return engine.Options{}, err
+	}
+	return engine.Options{
+		Plan: p, Guard: guard.Guard{Never: s.Never}, TLS: conf, Agent: s.Agent, Seed: s.Seed,
+		Gang: engine.Gang{Deal: pace.NewDeal(s.Shares, s.Index), Rest: s.Index > 0, Listed: true, List: list, MaxRate: s.MaxRate},
+	}, nil
+}

@@ -1,0 +1,62 @@
+package slice
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/load/gang"
+)
+
+// TestEngineOutOfItsMind: an engine that says what nobody understands is ended, and the host
+// is free again.
+func TestEngineOutOfItsMind(t *testing.T) {
+	for script, want := range map[string]string{
+		`while :; do echo nonsense; done`:               "says what is none of it",
+		`exec tr '\0' x </dev/zero`:                     "token too long",
+		`echo '{"frame":{"first":5}}'; exec sleep 1000`: "",
+		`exit 3`: "the engine",
+	} {
+		h := New(Options{
+			Self: "n1", Argv: []string{"/bin/sh", "-c", script}, Allowed: func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}} },
+			Never: func() []netip.Prefix { return nil }, Running: func() int { return 0 }, Logger: zerolog.Nop(),
+			Fetch: func(context.Context, cluster.Hash) ([]byte, error) { return []byte("{}"), nil },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = h.Run(ctx) }()
+		for deadline := time.Now().Add(time.Minute); !h.Up(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the host does not run")
+			}
+		}
+		run := event.NewLoadID("uid:1", script)
+		if _, err := h.Prepare(gang.Prepare{Run: run, Attempt: 1, Owner: "uid:1", Bundle: cluster.Hash{1}, Shares: []int{1}}); err != nil {
+			t.Fatal(err)
+		}
+		if want == "" { // it counts before it is ready, and says no more
+			h.End(gang.End{Run: run, Drop: true})
+		} else {
+			x := gang.Counted{}
+			for deadline := time.Now().Add(time.Minute); x.Stage != gang.Broken; x = h.Counted(t.Context(), gang.Ask{Run: run, Wait: 100}) {
+				if time.Now().After(deadline) {
+					t.Fatalf("%s: %+v", script, x)
+				}
+			}
+			if !strings.Contains(x.Why, want) {
+				t.Errorf("%s: %s, want %q", script, x.Why, want)
+			}
+		}
+		if h.Held() {
+			t.Errorf("%s: the host is held", script)
+		}
+		cancel()
+		<-done // which waits for the process
+	}
+}
