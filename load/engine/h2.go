@@ -132,8 +132,9 @@ func (l *lane) overH2(o *origin, method string, st *load.Step, deadline time.Tim
 	client := l.client(o)
 	resp, err := client.tr.RoundTrip(req)
 	d.mu.Lock()
-	l.dialled(o, d.times)
+	times := d.times // a connection that no request waits for any more may still be made
 	d.mu.Unlock()
+	l.dialled(o, times)
 	if err != nil {
 		return h2Error(ctx, err)
 	}
@@ -146,7 +147,7 @@ func (l *lane) overH2(o *origin, method string, st *load.Step, deadline time.Tim
 	end := time.Now()
 	mu.Lock()
 	if !wrote.IsZero() {
-		l.set(stat.Send, max(0, wrote.Sub(begin)-d.times.dns-d.times.connect-d.times.tls))
+		l.set(stat.Send, max(0, wrote.Sub(begin)-times.dns-times.connect-times.tls))
 	}
 	if !first.IsZero() && !wrote.IsZero() {
 		l.set(stat.FirstByte, max(0, first.Sub(wrote)))
