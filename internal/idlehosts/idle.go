@@ -132,5 +132,8 @@ func (c *Cluster) Workers(context.Context) (api.Workers, error) {
 // Jobs are none.
 func (c *Cluster) Jobs(context.Context) (api.Jobs, error) { return api.Jobs{}, nil }
 
+// Workflows have no runs.
+func (c *Cluster) Workflows(context.Context) (api.Workflows, error) { return api.Workflows{}, nil }
+
 // Onion has no addresses.
 func (c *Cluster) Onion(context.Context) (api.Onion, error) { return api.Onion{}, nil }
