@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
@@ -40,6 +41,7 @@ func TestMain(m *testing.M) {
 
 // cluster1 is a cluster of one host: its log, its artefacts, its part in tests.
 type cluster1 struct {
+	reg     *prometheus.Registry
 	mu      sync.Mutex
 	st      *state.State
 	seq     uint64
@@ -120,12 +122,16 @@ func newCluster(t *testing.T, allowed slice.Allowed) *cluster1 {
 	t.Helper()
 	t.Setenv("SKEIN_TEST_SLICE", "1")
 	c := &cluster1{st: state.New(), changed: make(chan struct{}), blobs: map[cluster.Hash][]byte{}, allowed: allowed}
-	c.host = slice.New(slice.Options{
+	c.reg = prometheus.NewRegistry()
+	var err error
+	if c.host, err = slice.New(slice.Options{
 		Self: "n1", Agent: "test", Argv: []string{os.Args[0], "load-slice"}, Allowed: func() slice.Allowed { return c.allowed },
 		Member: func(_, group string) bool { return group == "qa" }, Never: func() []netip.Prefix { return nil },
 		Fetch:   func(ctx context.Context, h cluster.Hash) ([]byte, error) { return c.get(ctx, h, bundle.Max) },
-		Running: func() int { return int(c.running.Load()) }, Logger: zerolog.Nop(),
-	})
+		Running: func() int { return int(c.running.Load()) }, Logger: zerolog.Nop(), Registerer: c.reg,
+	}); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = c.host.Run(ctx) }()
@@ -136,6 +142,23 @@ func newCluster(t *testing.T, allowed slice.Allowed) *cluster1 {
 		}
 	}
 	return c
+}
+
+// metric is the sum of a metric of the host.
+func (c *cluster1) metric(t *testing.T, name string) (sum float64) {
+	t.Helper()
+	all, err := c.reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name {
+				sum += m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return sum
 }
 
 // term carries tests out until the returned func is called.
@@ -276,6 +299,14 @@ auth = { bearer = "${token}" }
 	}
 	if hits.Load() != 200 || setups.Load() != 1 || d.Requests < 150 || d.Requests > 165 || d.Verdict != "passed" && d.Verdict != "suspect" || len(d.Hosts) != 1 || d.Hosts[0].Requests != d.Requests {
 		t.Errorf("%s %v: %d requests, the target had %d and %d setups, hosts %+v", d.Verdict, d.Why, d.Requests, hits.Load(), setups.Load(), d.Hosts)
+	}
+	for name, want := range map[string]float64{"skein_load_requests_total": float64(hits.Load() + setups.Load()), "skein_load_blocked_total": 0} {
+		if got := c.metric(t, name); got != want {
+			t.Errorf("%s is %g, want %g", name, got, want)
+		}
+	}
+	if c.metric(t, "skein_load_late_seconds") == 0 {
+		t.Error("no lateness is counted")
 	}
 	if len(d.Thresholds) != 1 || !d.Thresholds[0].OK {
 		t.Errorf("%+v", d.Thresholds)

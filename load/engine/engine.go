@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
@@ -51,6 +52,7 @@ type state struct {
 	hooks   []func()
 	lanes   []*lane
 	errors  map[errorKey]string
+	refused map[guard.Reason]uint64
 	notes   []string
 	limit   bucket.Bucket
 	slowed  atomic.Bool
@@ -81,7 +83,7 @@ func New(o Options) (*Engine, error) {
 	e.cookies = p.HTTP.Cookies != "off"
 	e.shared, e.each = p.HTTP.Connections == "shared", p.HTTP.Connections == "request"
 	e.ending, e.over = make(chan struct{}), make(chan struct{})
-	e.errors = map[errorKey]string{}
+	e.errors, e.refused = map[errorKey]string{}, map[guard.Reason]uint64{}
 	e.h2 = e.newH2()
 	for range runtime.GOMAXPROCS(0) {
 		e.shards = append(e.shards, newShard(len(p.Steps), len(p.Checks)))
@@ -400,10 +402,24 @@ func (e *Engine) note(st *load.Step, c load.Class, err error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if c == load.Blocked {
+		reason := guard.Unlisted
+		if b, ok := errors.AsType[*blockedError](err); ok {
+			reason = b.reason
+		}
+		e.refused[reason]++
+	}
 	k := errorKey{st.Series, c}
 	if _, known := e.errors[k]; !known {
 		e.errors[k] = fmt.Sprintf("%.300s", err.Error())
 	}
+}
+
+// Blocked counts the requests of the run so far that were not sent, by why.
+func (e *Engine) Blocked() map[guard.Reason]uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.refused)
 }
 
 // remark remembers something once.

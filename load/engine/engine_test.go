@@ -13,6 +13,7 @@ import (
 
 	"github.com/skein-project/skein/internal/faketarget"
 	"github.com/skein-project/skein/load"
+	"github.com/skein-project/skein/load/guard"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/load/stat"
@@ -20,6 +21,7 @@ import (
 
 // scene is a target inside a bubble, and what runs against it.
 type scene struct {
+	last   *Engine
 	target *faketarget.Target
 	pipe   *faketarget.Pipe
 	o      Options
@@ -78,6 +80,7 @@ func (s *scene) run(ctx context.Context, t *testing.T, text string) *report.Run 
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.last = e
 	r, err := e.Run(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -405,6 +408,9 @@ get = "http://`+addr+`/"`, load.Inputs{})
 		r := s.run(t.Context(), t, `traffic.main = { flow = "f", rate = 100, for = "10s" }
 [[flow.f]]
 get = "http://metadata.test/"`)
+		if got := s.last.Blocked(); len(got) != 1 || got[guard.Metadata] != r.Whole.All().Classes[load.Blocked] {
+			t.Errorf("blocked: %v", got)
+		}
 		if c := r.Whole.All().Classes; r.Verdict != rule.Aborted || c[load.Blocked] < 100 || c[load.Blocked] > 102 || s.target.Count("/") != 0 {
 			t.Errorf("%s: %v", r.Verdict, c)
 		}

@@ -127,6 +127,7 @@ func TestListed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var last *Engine
 		run := func(url string) (*report.Run, error) {
 			o := s.o
 			text := "vars = { at = \"" + url + "\" }\ntraffic.main = { flow = \"main\", users = 1, for = \"2s\", think = \"100ms\" }\n[[flow.main]]\nget = \"${at}/\"\n"
@@ -139,6 +140,7 @@ func TestListed(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
+			last = e
 			return e.Run(t.Context())
 		}
 		var refused *RefusedError
@@ -148,6 +150,9 @@ func TestListed(t *testing.T) {
 		r, err := run("http://x.example.org") // which is 127.0.0.1
 		if err != nil {
 			t.Fatal(err)
+		}
+		if got := last.Blocked(); len(got) != 1 || got[guard.Unlisted] != r.Whole.All().Classes[load.Blocked] {
+			t.Errorf("blocked: %v", got)
 		}
 		if all := r.Whole.All(); all.Classes[load.Blocked] == 0 || all.Classes[load.Blocked] != all.Count() || s.target.Count("/") != 0 {
 			t.Errorf("%v, the target had %d", all.Classes, s.target.Count("/"))

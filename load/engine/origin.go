@@ -31,8 +31,9 @@ const (
 
 // blockedError says that nothing may be sent to an address.
 type blockedError struct {
-	addr netip.Addr
-	why  string
+	addr   netip.Addr
+	reason guard.Reason
+	why    string
 }
 
 func (e *blockedError) Error() string {
@@ -98,8 +99,8 @@ func newNetwork(o Options) *network {
 }
 
 func (n *network) refuse(a netip.Addr) error {
-	if why := n.o.Guard.Refuse(a); why != "" {
-		return &blockedError{a, why}
+	if reason, why := n.o.Guard.Why(a); why != "" {
+		return &blockedError{a, reason, why}
 	}
 	return nil
 }

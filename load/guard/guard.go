@@ -39,39 +39,62 @@ type Guard struct {
 	Never []netip.Prefix
 }
 
+// Reason is why nothing may be sent to an address, as figures name it. The set is closed.
+type Reason string
+
+// Reasons.
+const (
+	Unlisted    Reason = "unlisted" // the host's list does not have it
+	Metadata    Reason = "metadata"
+	Unspecified Reason = "unspecified"
+	Multicast   Reason = "multicast"
+	LinkLocal   Reason = "link_local"
+	Mesh        Reason = "mesh"
+	NoAddress   Reason = "no_address"
+)
+
+// Reasons are all of them.
+var Reasons = []Reason{Unlisted, Metadata, Unspecified, Multicast, LinkLocal, Mesh, NoAddress}
+
 // Refuse says why nothing may be sent to an address; empty: it may be.
 func (g Guard) Refuse(a netip.Addr) string {
-	if !a.IsValid() {
-		return "it is no address"
-	}
-	if why := g.refuse(a.WithZone("").Unmap()); why != "" {
-		return why
-	}
-	if inner, how := inside(a.WithZone("")); inner.IsValid() {
-		if why := g.refuse(inner); why != "" {
-			return fmt.Sprintf("as %s it means %s: %s", how, inner, why)
-		}
-	}
-	return ""
+	_, why := g.Why(a)
+	return why
 }
 
-func (g Guard) refuse(a netip.Addr) string {
+// Why is Refuse with its reason.
+func (g Guard) Why(a netip.Addr) (Reason, string) {
+	if !a.IsValid() {
+		return NoAddress, "it is no address"
+	}
+	if r, why := g.refuse(a.WithZone("").Unmap()); why != "" {
+		return r, why
+	}
+	if inner, how := inside(a.WithZone("")); inner.IsValid() {
+		if r, why := g.refuse(inner); why != "" {
+			return r, fmt.Sprintf("as %s it means %s: %s", how, inner, why)
+		}
+	}
+	return "", ""
+}
+
+func (g Guard) refuse(a netip.Addr) (Reason, string) {
 	switch {
 	case slices.Contains(metadata, a):
-		return "clouds tell their machines' secrets there"
+		return Metadata, "clouds tell their machines' secrets there"
 	case a.IsUnspecified() || thisNetwork.Contains(a):
-		return "it is the unspecified address"
+		return Unspecified, "it is the unspecified address"
 	case a.IsMulticast() || a == broadcast:
-		return "it is of many hosts"
+		return Multicast, "it is of many hosts"
 	case a.IsLinkLocalUnicast():
-		return "it is link-local"
+		return LinkLocal, "it is link-local"
 	}
 	for _, p := range g.Never {
 		if p.Contains(a) {
-			return fmt.Sprintf("it is of the mesh, %s", p)
+			return Mesh, fmt.Sprintf("it is of the mesh, %s", p)
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // inside is the IPv4 address that an IPv6 one stands for.

@@ -44,6 +44,8 @@ type said struct {
 	Frame  *stat.Frame `json:"frame,omitempty"`
 	End    *gang.Ended `json:"end,omitempty"`
 	Failed string      `json:"failed,omitempty"` // it ends without a result
+	// Blocked comes with a frame: how many requests were blocked so far, by why.
+	Blocked map[guard.Reason]uint64 `json:"blocked,omitempty"`
 }
 
 type ready struct {
@@ -112,7 +114,8 @@ func run(stdin io.Reader, out *speaker) error {
 		}
 	}()
 	series, checks := len(o.Plan.Steps), len(o.Plan.Checks)
-	o.Emit = func(f stat.Frame) { out.say(said{Frame: &f}) }
+	var e *engine.Engine
+	o.Emit = func(f stat.Frame) { out.say(said{Frame: &f, Blocked: e.Blocked()}) }
 	o.Start = func(ctx context.Context, extracted [][]byte) (time.Time, [][]byte, error) {
 		out.say(said{Ready: &ready{series, checks, extracted}})
 		select {
@@ -122,8 +125,7 @@ func run(stdin io.Reader, out *speaker) error {
 			return time.Now().Add(time.Duration(x.At - Clock())), x.Extracted, nil
 		}
 	}
-	e, err := engine.New(o)
-	if err != nil {
+	if e, err = engine.New(o); err != nil {
 		return err
 	}
 	r, err := e.Run(ctx)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
@@ -38,7 +39,7 @@ type Allowed struct {
 	Secrets  string  // directory
 }
 
-// Options of a Host. All must be set but Argv.
+// Options of a Host. All must be set but Argv and Registerer.
 type Options struct {
 	Self    cluster.NodeID
 	Agent   string
@@ -51,14 +52,16 @@ type Options struct {
 	// Fetch gets an artefact, from other hosts as well.
 	Fetch func(ctx context.Context, h cluster.Hash) ([]byte, error)
 	// Running is how many chunks the worker of this host runs.
-	Running func() int
-	Logger  zerolog.Logger
+	Running    func() int
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // nil: figures go nowhere
 }
 
 // Host has the slices of one host. Its methods may be called from any goroutine.
 type Host struct {
 	o    Options
 	wait sync.WaitGroup
+	m    *metrics
 
 	mu     sync.Mutex
 	ctx    context.Context // of Run; nil: it does not run
@@ -66,12 +69,13 @@ type Host struct {
 }
 
 // New returns a Host without slices. It starts nothing.
-func New(o Options) *Host {
+func New(o Options) (*Host, error) {
 	if len(o.Argv) == 0 {
 		o.Argv = []string{"/proc/self/exe", "load-slice"}
 	}
 	o.Logger = o.Logger.With().Str("component", "load").Logger()
-	return &Host{o: o, slices: map[event.LoadID]*slice{}}
+	m, err := newMetrics(o.Registerer)
+	return &Host{o: o, m: m, slices: map[event.LoadID]*slice{}}, err
 }
 
 // Run looks after the slices until ctx ends; then it ends their processes.
@@ -347,6 +351,7 @@ type counts struct {
 	extracted [][]byte
 	shelf     *stat.Shelf  // nil: not ready yet
 	early     []stat.Frame // what setup counted, before it is ready
+	blocked   map[guard.Reason]uint64
 	end       *gang.Ended
 }
 

@@ -10,9 +10,11 @@ import (
 	"io"
 	"os/exec"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/load/gang"
+	"github.com/skein-project/skein/load/guard"
 	"github.com/skein-project/skein/load/stat"
 )
 
@@ -171,6 +173,14 @@ func (s *slice) hear(out io.Reader) error {
 
 // take takes in one thing that the process said.
 func (s *slice) take(x said) error {
+	for reason, n := range x.Blocked {
+		if had := s.blocked[reason]; n > had && slices.Contains(guard.Reasons, reason) {
+			s.h.m.blocked.WithLabelValues(string(reason)).Add(float64(n - had))
+		}
+	}
+	if x.Blocked != nil {
+		s.blocked = x.Blocked
+	}
 	switch {
 	case x.Ready != nil:
 		s.stage, s.extracted, s.waits = gang.Ready, x.Ready.Extracted, ""
@@ -178,7 +188,7 @@ func (s *slice) take(x said) error {
 			s.shelf = stat.NewShelf(x.Ready.Series, x.Ready.Checks)
 		}
 		for _, f := range s.early {
-			if err := s.shelf.Put(f); err != nil {
+			if err := s.put(f); err != nil {
 				return err
 			}
 		}
@@ -189,10 +199,23 @@ func (s *slice) take(x said) error {
 		}
 		s.early = append(s.early, *x.Frame)
 	case x.Frame != nil:
-		return s.shelf.Put(*x.Frame)
+		return s.put(*x.Frame)
 	case x.End != nil:
 		s.stage, s.end = gang.Done, x.End
 	}
+	return nil
+}
+
+// put keeps a frame for the holder, and counts what it has.
+func (s *slice) put(f stat.Frame) error {
+	if err := s.shelf.Put(f); err != nil {
+		return err
+	}
+	b, err := s.shelf.Read(f)
+	if err != nil {
+		return err
+	}
+	s.h.m.count(b)
 	return nil
 }
 

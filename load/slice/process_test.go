@@ -23,11 +23,14 @@ func TestEngineOutOfItsMind(t *testing.T) {
 		`echo '{"frame":{"first":5}}'; exec sleep 1000`: "",
 		`exit 3`: "the engine",
 	} {
-		h := New(Options{
+		h, err := New(Options{
 			Self: "n1", Argv: []string{"/bin/sh", "-c", script}, Allowed: func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}} },
 			Never: func() []netip.Prefix { return nil }, Running: func() int { return 0 }, Logger: zerolog.Nop(),
 			Fetch: func(context.Context, cluster.Hash) ([]byte, error) { return []byte("{}"), nil },
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); _ = h.Run(ctx) }()

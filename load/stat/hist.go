@@ -158,6 +158,18 @@ func (h *Hist) Quantile(q float64) float64 {
 	return h.Max()
 }
 
+// Within is how many times are at most 2^octave seconds.
+func (h *Hist) Within(octave int) (n uint64) {
+	if h.N == 0 {
+		return 0
+	}
+	end := (octave+20)*steps - 1 // a power of two ends its bucket
+	for i := h.low; i <= min(h.high, end); i++ {
+		n += h.counts[i]
+	}
+	return n
+}
+
 // Metric is the distribution as others merge it, in seconds.
 func (h *Hist) Metric() job.Metric {
 	if h.N == 0 {

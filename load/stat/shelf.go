@@ -62,6 +62,9 @@ func (s *Shelf) Next() uint64 { return s.next }
 // At is the end of the last frame, in windows.
 func (s *Shelf) At() int { return s.at }
 
+// Read has the counts of a frame.
+func (s *Shelf) Read(f Frame) (*Bank, error) { return ReadBank(f.Bank, s.series, s.checks) }
+
 // Put adds the frame that follows.
 func (s *Shelf) Put(f Frame) error {
 	switch {
