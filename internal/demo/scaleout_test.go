@@ -40,9 +40,9 @@ func stage(t *testing.T) (o scaleout.Options, dir string) {
 		t.Fatal(err)
 	}
 	clusterslot.Take(t)
-	o = scaleout.Options{Workers: 16, Chunks: 600, Down: 2e9, RunnerArgv: []string{demo.PlainSkein(), "runner"}}
+	o = scaleout.Options{Workers: 16, Chunks: 600, Down: 2e9, Work: 25e9, RunnerArgv: []string{demo.PlainSkein(), "runner"}}
 	o.Options = demo.Options{
-		Exe: filepath.Join(demo.Bin(), "skein"), Wasm: filepath.Join(demo.Bin(), "examples", "pi.wasm"), Profile: cluster.ProfileLAN, Iterations: 900_000_000,
+		Exe: filepath.Join(demo.Bin(), "skein"), Wasm: filepath.Join(demo.Bin(), "examples", "pi.wasm"), Profile: cluster.ProfileLAN,
 	}.Within(dir).Warm(t)
 	return o, dir
 }
@@ -77,7 +77,7 @@ func empty(t *testing.T, dir string) {
 func TestScaleOut(t *testing.T) {
 	o, dir := stage(t)
 	if demo.Proving() {
-		o.Workers, o.Chunks, o.Iterations, o.Down = 0, 0, 0, 0
+		o.Workers, o.Chunks, o.Work, o.Down = 0, 0, 0, 0
 	}
 	out := &said{line: func(s string) { t.Log(strings.TrimRight(s, "\n")) }}
 	o.Out = out
@@ -124,7 +124,7 @@ func TestScaleOutAsAnybody(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"demo", "--scale-out", "--workers", "16", "--iterations", "9e8"}
+	args := []string{"demo", "--scale-out", "--workers", "16"}
 	if demo.Proving() {
 		args = args[:2]
 	}

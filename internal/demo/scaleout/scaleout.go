@@ -22,7 +22,7 @@ import (
 const (
 	workers    = 200
 	chunks     = 4000
-	work       = 45 * time.Second // of computing, of all that computes
+	longWork   = 45 * time.Second // of computing, of all that computes
 	redisDown  = 5 * time.Second
 	demoTime   = 10 * time.Minute // limit of the whole demo, which takes 4 min on two processors
 	attachTime = 3 * time.Minute  // limit of one step that waits for outside workers
@@ -47,6 +47,8 @@ type Options struct {
 	Workers, Chunks int
 	// Down is how long Redis and Centrifugo are away; 0: redisDown.
 	Down time.Duration
+	// Work is how long the job takes, unless Iterations says how many there are; 0: longWork.
+	Work time.Duration
 	// RunnerArgv starts a process that runs chunks of outside workers; nil: that of Exe.
 	RunnerArgv []string
 }
@@ -94,6 +96,9 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	}
 	if o.Down == 0 {
 		o.Down = redisDown
+	}
+	if o.Work == 0 {
+		o.Work = longWork
 	}
 	if o.RunnerArgv == nil {
 		o.RunnerArgv = []string{o.Exe, "runner"}
@@ -211,7 +216,7 @@ func (w *show) startHosts(ctx context.Context) error {
 
 // size is how many iterations the job has.
 func (w *show) size(ctx context.Context, spec job.Spec) (uint64, error) {
-	n, err := w.s.Calibrate(ctx, spec, work)
+	n, err := w.s.Calibrate(ctx, spec, w.o.Work)
 	if err == nil && w.o.Iterations == 0 {
 		n = uint64(float64(n) * more(children()))
 	}
