@@ -74,17 +74,35 @@ type LoadLive struct {
 	Doing string `json:"doing,omitempty"`
 	Next  string `json:"next"` // the position behind it: after of the next question
 	// Again: what was counted before is in this answer as well: forget it.
-	Again   bool           `json:"again,omitempty"`
-	At      float64        `json:"at"` // seconds of the run
-	Of      float64        `json:"of"`
-	Seconds float64        `json:"seconds"` // that were counted since
-	Warm    bool           `json:"warm,omitempty"`
-	Steps   []LoadStep     `json:"steps"`
-	Latency LoadTimes      `json:"latency"` // of all steps
-	Users   int            `json:"users"`
-	Queue   int            `json:"queue"`
-	Hosts   []LoadHostLive `json:"hosts"`
-	Verdict string         `json:"verdict,omitempty"` // it has ended
+	Again   bool       `json:"again,omitempty"`
+	At      float64    `json:"at"` // seconds of the run
+	Of      float64    `json:"of"`
+	Seconds float64    `json:"seconds"` // that were counted since
+	Warm    bool       `json:"warm,omitempty"`
+	Steps   []LoadStep `json:"steps"`
+	Latency LoadTimes  `json:"latency"` // of all steps
+	Users   int        `json:"users"`
+	Queue   int        `json:"queue"`
+	// Planned are the iterations a second that are due now; 0: some of the traffic has no rate.
+	Planned    float64         `json:"planned,omitempty"`
+	Hosts      []LoadHostLive  `json:"hosts"`
+	Thresholds []LoadThreshold `json:"thresholds,omitempty"` // over the run until now
+	Verdict    string          `json:"verdict,omitempty"`    // it has ended
+}
+
+// LoadThreshold is what a threshold comes to as things are.
+type LoadThreshold struct {
+	Text    string  `json:"text"`
+	OK      bool    `json:"ok"`
+	Value   float64 `json:"value"`
+	Unit    string  `json:"unit,omitempty"` // s, /s, share
+	Samples bool    `json:"samples"`        // there is something to judge
+}
+
+// LoadChecks is how often the checks of a step held.
+type LoadChecks struct {
+	Passed uint64 `json:"passed"`
+	Failed uint64 `json:"failed"`
 }
 
 // LoadStep is what a step counted.
@@ -94,6 +112,7 @@ type LoadStep struct {
 	Failed   uint64            `json:"failed"`
 	Dropped  uint64            `json:"dropped,omitempty"`
 	Classes  map[string]uint64 `json:"classes,omitempty"`
+	Checks   LoadChecks        `json:"checks"`
 	Warm     uint64            `json:"warm,omitempty"` // requests of warm-up, setup and teardown, not among the others
 	Latency  LoadTimes         `json:"latency"`
 }
@@ -114,6 +133,8 @@ type LoadHostLive struct {
 	Requests uint64         `json:"requests"`
 	CPU      float64        `json:"cpu"`
 	Clock    float64        `json:"clock"` // how uncertain its start is, in seconds
+	Share    float64        `json:"share"`
+	LateP99  float64        `json:"late_p99"` // of what was counted since: how late requests began for its own sake
 	Lost     string         `json:"lost,omitempty"`
 }
 

@@ -89,6 +89,7 @@ type drive struct {
 	doing string
 	c     *compiled // nil: not read yet
 	parts []*part
+	judge *rule.Judge // nil: nothing is counted yet
 	began time.Time
 }
 
@@ -333,12 +334,19 @@ func (d *drive) gather(ctx context.Context, b event.LoadRun) (_ event.LoadRun, e
 		case stopped != "":
 			return b, nil, stopped, nil
 		case len(failed) == 0:
-			err := d.l.change(ctx, d.id, func(now *event.LoadRun, _ bool) error {
+			err := d.l.change(ctx, d.id, func(now *event.LoadRun, known bool) error {
+				if !known || now.State != event.LoadQueued || now.Stop != "" {
+					return errSame // somebody stopped it meanwhile
+				}
 				now.State, now.Slices, now.Actor = event.LoadStarted, parts, holder
 				return nil
 			})
-			b, _ := d.l.run(d.id)
-			return b.LoadRun, extracted, "", err
+			now, _ := d.l.run(d.id)
+			if err == nil && now.State != event.LoadStarted {
+				d.drop(ctx, parts)
+				return b, nil, orElse(now.Stop, "it is not there any more"), nil
+			}
+			return now.LoadRun, extracted, "", err
 		}
 		d.drop(ctx, parts)
 		var all []string

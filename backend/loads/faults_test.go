@@ -218,6 +218,32 @@ func TestStopWhileHostsAreHeld(t *testing.T) {
 	}
 }
 
+// TestStopBeforeItsTurn: a test that waits for another one ends when it is stopped, not when
+// its turn comes.
+func TestStopBeforeItsTurn(t *testing.T) {
+	c := newCluster(t, anywhere())
+	l := c.holder(t)
+	c.running.Store(1) // the first one waits for a chunk
+	first, err := c.submit(t, l, "first", calm())
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := c.submit(t, l, "second", calm())
+	if err != nil {
+		t.Fatal(err)
+	}
+	term(t, l, 1)
+	var f follower
+	f.until(t, l, first, "it waits", func(x api.LoadLive) bool { return strings.Contains(x.Doing, "1 chunks") })
+	r, err := l.StopLoad(t.Context(), "uid:1", second, api.LoadStopRequest{Reason: "enough"})
+	if err != nil || r.State != event.LoadEnded || r.Verdict != "stopped" || r.Why != "enough" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if now, _ := l.run(first); !now.Open() {
+		t.Errorf("the first one has ended: %s", now.Why)
+	}
+}
+
 // TestHolderAgain: a holder that lost the lease meanwhile tells what came of a test, not how
 // far it was itself.
 func TestHolderAgain(t *testing.T) {

@@ -128,6 +128,7 @@ func (d *drive) follow(ctx context.Context, b event.LoadRun) error {
 	}
 	d.mu.Unlock()
 	j, began := newJudging(d), time.Now() // a new holder does not know when it began, but it has
+	d.set(func() { d.judge = j.judge })
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	ending := ""

@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/load"
+	"github.com/skein-project/skein/load/live"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/stat"
 )
@@ -77,8 +78,16 @@ func (l *Loads) past(ctx context.Context, r event.LoadRun, after string) (api.Lo
 	}
 	out.Again, out.At, out.Of, out.Seconds = true, doc.Seconds, doc.Seconds, doc.Seconds
 	out.Latency = api.LoadTimes{P50: doc.Latency.P50, P95: doc.Latency.P95, P99: doc.Latency.P99, Max: doc.Latency.Max}
+	for _, x := range doc.Thresholds {
+		out.Thresholds = append(out.Thresholds, api.LoadThreshold{Text: x.Text, OK: x.OK, Value: x.Value, Unit: x.Unit, Samples: x.Samples})
+	}
 	for _, s := range doc.Steps {
 		one := api.LoadStep{Name: s.Name, Requests: s.Requests, Classes: s.Classes, Latency: api.LoadTimes{P50: s.Latency.P50, P95: s.Latency.P95, P99: s.Latency.P99, Max: s.Latency.Max}}
+		for _, c := range doc.Checks {
+			if c.Step == s.Name {
+				one.Checks.Passed, one.Checks.Failed = one.Checks.Passed+c.Passed, one.Checks.Failed+c.Failed
+			}
+		}
 		if s.Aside {
 			one.Requests, one.Warm, one.Classes = 0, s.Requests, map[string]uint64{}
 		}
@@ -144,9 +153,13 @@ func (d *drive) since(after string) (out api.LoadLive, more bool, news chan stru
 	series, checks := len(d.c.plan.Steps), len(d.c.plan.Checks)
 	all, warm := stat.NewBank(series, checks), stat.NewBank(series, checks)
 	next := make([]string, len(d.parts))
-	span := 0
+	span, shares := 0, 0
+	for _, p := range d.parts {
+		shares += p.share
+	}
 	for i, p := range d.parts {
-		one := api.LoadHostLive{Host: p.host, Stage: string(p.stage), At: (time.Duration(p.shelf.At()) * stat.Step).Seconds(), CPU: p.last.CPU, Clock: time.Duration(p.clock).Seconds(), Lost: p.lost}
+		one := api.LoadHostLive{Host: p.host, Stage: string(p.stage), At: (time.Duration(p.shelf.At()) * stat.Step).Seconds(), CPU: p.last.CPU, Clock: time.Duration(p.clock).Seconds(), Share: float64(p.share) / float64(shares), Lost: p.lost}
+		var late stat.Hist
 		end, own := from[i], 0
 		for _, f := range lists[i] {
 			b, err := stat.ReadBank(f.Bank, series, checks)
@@ -161,7 +174,9 @@ func (d *drive) since(after string) (out api.LoadLive, more bool, news chan stru
 			}
 			all.Add(b)
 			one.Requests += b.All().Sent()
+			late.Add(&b.OwnLate)
 		}
+		one.LateP99 = live.Times(&late).P99
 		span = max(span, own)
 		next[i] = strconv.FormatUint(end, 10)
 		out.At = max(out.At, one.At)
@@ -172,23 +187,11 @@ func (d *drive) since(after string) (out api.LoadLive, more bool, news chan stru
 	}
 	out.Next, out.Seconds = strings.Join(next, "."), (time.Duration(span) * stat.Step).Seconds()
 	out.Warm = out.At <= d.c.plan.Warmup.Seconds() && d.c.plan.Warmup > 0
-	out.Latency = times(&all.All().Times[stat.Latency])
-	for i, st := range d.c.plan.Steps {
-		s := &all.Series[i]
-		one := api.LoadStep{Name: st.Name, Requests: s.Sent(), Failed: s.Failed(), Dropped: s.Classes[load.Dropped], Warm: warm.Series[i].Sent(), Classes: map[string]uint64{}, Latency: times(&s.Times[stat.Latency])}
-		for c, n := range s.Classes {
-			if n > 0 {
-				one.Classes[load.Class(c).String()] = n
-			}
-		}
-		out.Steps = append(out.Steps, one)
+	out.Latency = live.Times(&all.All().Times[stat.Latency])
+	out.Planned = live.Planned(d.c.plan, time.Duration(out.At*float64(time.Second)))
+	out.Steps = live.Steps(d.c.plan, all, warm)
+	if d.judge != nil {
+		out.Thresholds = live.Thresholds(d.judge.Now())
 	}
 	return out, more, d.news
-}
-
-func times(h *stat.Hist) api.LoadTimes {
-	if h.N == 0 {
-		return api.LoadTimes{}
-	}
-	return api.LoadTimes{P50: h.Quantile(0.5), P95: h.Quantile(0.95), P99: h.Quantile(0.99), Max: h.Max()}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/load/bundle"
 	"github.com/skein-project/skein/load/gang"
+	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/slice"
 )
@@ -297,6 +298,12 @@ func (l *Loads) stopHere(ctx context.Context, by forward.Asker, q forward.LoadSt
 			return errSame
 		}
 		b.Stop, b.Actor = clip(orElse(q.Reason, "stopped"), cluster.MaxReason/2), clip(by.Actor, cluster.MaxPrincipal)
+		l.mu.Lock()
+		begun := l.live[q.Run] != nil
+		l.mu.Unlock()
+		if b.State == event.LoadQueued && !begun { // its turn is not to be waited for
+			b.State, b.Verdict, b.Why = event.LoadEnded, string(rule.Stopped), b.Stop
+		}
 		return nil
 	})
 }

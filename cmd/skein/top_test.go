@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -311,5 +313,39 @@ func TestStatusWatchOnTerminal(t *testing.T) {
 	p.press(t, "q")
 	if n := exited(t, code); n != 0 {
 		t.Errorf("exit %d %s", n, errs)
+	}
+}
+
+// TestLoadView: a load test from this machine on a real terminal, to its end, and one that
+// somebody leaves, which ends it.
+func TestLoadView(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer target.Close()
+	f := started(t)
+	p := openPty(t, 80, 24)
+	code, errs := p.command(t, f, nil, "load", "run", "--local", "--rate", "20", "--for", "3s", "--threshold", "rate(failed)<1%", "--accept", "suspect", target.URL)
+	p.sees(t, "running 00:01 / 00:03", 0)
+	p.sees(t, "this machine", 0)
+	p.sees(t, "rate(failed)<1%", 0)
+	if n := exited(t, code); n != cli.ExitOK || errs.Len() > 0 {
+		t.Errorf("exit code %d: %s", n, errs)
+	}
+	p.sees(t, "\x1b[?1049l", 0)
+	p.sees(t, "60 requests", strings.Index(p.String(), "\x1b[?1049l"))
+	for _, key := range []string{"q", "ss"} {
+		before := len(p.String())
+		code, errs = p.command(t, f, nil, "load", "run", "--local", "--rate", "20", "--for", "10m", target.URL)
+		p.sees(t, "running 00:01", before)
+		for _, k := range key {
+			p.press(t, string(k))
+		}
+		if n := exited(t, code); n != cli.ExitInterrupted {
+			t.Errorf("%s: exit code %d: %s", key, n, errs)
+		}
+		p.sees(t, "stopped", before)
+	}
+	p = openPty(t, 79, 24)
+	if code, errs := p.command(t, f, nil, "load", "run", "--local", "--for", "1s", "--ui", "full", target.URL); exited(t, code) != cli.ExitUsage || !strings.Contains(errs.String(), "80x24") {
+		t.Errorf("a terminal that is too small: %s", errs)
 	}
 }

@@ -148,6 +148,7 @@ var adapters = map[string][]string{
 	"forward":            {"api"},
 	"load/engine":        {"load/h1"},
 	"load/h1":            nil,
+	"load/live":          {"api"},
 	"load/push":          {"internal/wait"},
 	"load/slice":         {"load/engine"},
 	"gateway":            {"api", "gateway/centrifugo", "gateway/crew", "gateway/guard/here", "gateway/push", "gateway/registry", "gateway/relay", "gateway/rpc", "realtime", "status/door"},
@@ -224,7 +225,7 @@ var rooms = map[string][]string{
 	"backend/kept":       {"config", "coord", "worker/artefact", "worker/words"},
 	"backend/joblogs":    {"api", "forward", "worker/words"},
 	"backend/joboutputs": {"api"},
-	"backend/loads":      {"api", "config", "forward", "internal/wait", "load/slice"},
+	"backend/loads":      {"api", "config", "forward", "internal/wait", "load/live", "load/slice"},
 	"backend/bundle":     {"api", "forward"},
 	"backend/gauges":     {"coord"},
 	"backend/groupsync":  {"config"},
@@ -244,7 +245,8 @@ var rooms = map[string][]string{
 	"offline":            {"api", "backend/convert", "config", "coord", "coord/election", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "coord/store", "doctor", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/store", "mesh/device", "mesh/hostnet", "scheduler", "tor", "worker", "worker/artefact", "worker/executor", "worker/runner"},
 
 	// The live terminal: nobody but its command imports it.
-	"tui": {"api"},
+	"tui":          {"api"},
+	"tui/loadview": {"api"},
 
 	// What a host does as a member and as the holder.
 	"duty":                  {"coord"},
@@ -272,7 +274,7 @@ var top = map[string][]string{
 	"cmd/skein/jobtrace":   {"api", "present", "present/trace", "cmd/skein/cli"},
 	"cmd/skein/jobs":       {"internal/wait", "offline", "api", "client", "config", "present", "cmd/skein/cli", "cmd/skein/joblogs", "cmd/skein/joboutputs", "cmd/skein/jobtrace"},
 	"cmd/skein/local":      {"daemon", "docs", "docs/topics", "offline", "outside", "internal/certfile", "internal/demo", "api", "client", "config", "present", "web", "cmd/skein/cli"},
-	"cmd/skein/loadtest":   {"api", "config", "load", "load/bundle", "load/convert", "load/engine", "load/guard", "load/push", "load/slice", "load/report", "load/rule", "load/stat", "present", "cmd/skein/cli"},
+	"cmd/skein/loadtest":   {"api", "config", "load", "load/bundle", "load/convert", "load/engine", "load/guard", "load/live", "load/push", "load/slice", "load/report", "load/rule", "load/stat", "present", "tui/loadview", "cmd/skein/cli"},
 	"cmd/skein/man":        {"config", "docs/topics", "cmd/skein/cli"},
 
 	// Outside workers are what runs them; the hosts are processes, as of every demo.

@@ -241,7 +241,7 @@ func (c *collector) tell(at, length time.Duration, g stat.Gauges) {
 	if c.e.o.Watch == nil {
 		return
 	}
-	s := Status{At: at, Of: length, Warm: c.n <= c.warm, Rate: float64(all.Sent()), Dropped: c.drops, Gauges: g}
+	s := Status{At: at, Of: length, Warm: c.n <= c.warm, Rate: float64(all.Sent()), Dropped: c.drops, Thresholds: c.judge.Now(), Gauges: g}
 	for _, t := range c.e.traffics {
 		if !t.t.Open { // who sends as fast as it is answered has no rate that is due
 			s.Planned = 0

@@ -72,6 +72,8 @@ type Status struct {
 	P95     float64
 	P99     float64 // seconds, of the last second; NaN: nothing ended
 	Dropped uint64  // so far
+	// Thresholds as they are.
+	Thresholds []rule.Outcome
 	stat.Gauges
 }
 

@@ -187,6 +187,20 @@ func (st *state) outcome() Outcome {
 	return o
 }
 
+// Now is what thresholds come to as things are: one that was breached for too long stays
+// so.
+func (j *Judge) Now() []Outcome {
+	out := make([]Outcome, 0, len(j.rules))
+	for _, st := range j.rules {
+		at := *st
+		if at.failed == 0 {
+			at.value, at.samples = j.now(st)
+		}
+		out = append(out, at.outcome())
+	}
+	return out
+}
+
 // End judges the whole.
 func (j *Judge) End() []Outcome {
 	out := make([]Outcome, 0, len(j.rules))

@@ -156,13 +156,25 @@ func (f *runFlags) runOnHosts(a *cli.App, ctx context.Context, what string, chan
 
 // follow shows how a test gets on, and its report in the end.
 func (f *runFlags) follow(a *cli.App, ctx context.Context, c *api.Client, id string) error {
-	to, err := f.openOf(a, ctx, c, id)
+	s, err := f.screen(a)
+	if err != nil {
+		return err
+	}
+	to, err := f.openOf(a, ctx, c, s, id)
 	if err != nil {
 		return err
 	}
 	defer to.close()
-	if err := watchLive(a, ctx, c, id, f.ui == "none", to); err != nil {
+	if s != nil {
+		err = s.follow(ctx, c, id, to)
+	} else {
+		err = watchLive(a, ctx, c, id, f.ui == uiNone, to)
+	}
+	if err != nil {
 		return err
+	}
+	if a.Code == cli.ExitInterrupted {
+		return nil
 	}
 	d, run, err := fetchReport(ctx, c, id)
 	if err != nil {
@@ -183,30 +195,12 @@ func (f *runFlags) follow(a *cli.App, ctx context.Context, c *api.Client, id str
 	return f.verdict(a, d)
 }
 
-// watchLive tells what a test counts until it has ended. It asks again, and whoever holds
-// the lease by then, where it is not answered.
+// watchLive tells what a test counts, a line now and then, until it has ended.
 func watchLive(a *cli.App, ctx context.Context, c *api.Client, id string, quiet bool, to *feed) error {
-	after, doing := "", ""
+	doing, shown := "", time.Time{}
 	var total uint64
-	shown := time.Time{}
 	var since liveSum
-	for heard := time.Now(); ; {
-		x, err := c.LoadLive(ctx, id, after, liveWait)
-		if ctx.Err() != nil {
-			a.Code = cli.ExitInterrupted
-			return nil
-		}
-		if err != nil {
-			if p, ok := errors.AsType[*api.Problem](err); ok && (p.Code == api.CodeNotFound || p.Code == api.CodeForbidden || p.Code == api.CodeInvalidRequest) || time.Since(heard) > patience {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(liveWait / 2):
-			}
-			continue
-		}
-		heard, after = time.Now(), x.Next
+	err := ask(ctx, c, id, func(x api.LoadLive) {
 		if x.Again {
 			total, since = 0, liveSum{}
 		}
@@ -222,7 +216,38 @@ func watchLive(a *cli.App, ctx context.Context, c *api.Client, id string, quiet 
 			a.Note("%s", since.line(x, total))
 			since = liveSum{}
 		}
-		if x.State == event.LoadEnded {
+	}, nil)
+	if ctx.Err() != nil {
+		a.Code = cli.ExitInterrupted
+		return nil
+	}
+	return err
+}
+
+// ask asks what a test counts until it has ended, or ctx has. It asks again, and whoever
+// holds the lease by then, where it is not answered; lost hears of that, nil: nobody does.
+func ask(ctx context.Context, c *api.Client, id string, heard func(api.LoadLive), lost func(error)) error {
+	after := ""
+	for last := time.Now(); ; {
+		x, err := c.LoadLive(ctx, id, after, liveWait)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			if p, ok := errors.AsType[*api.Problem](err); ok && (p.Code == api.CodeNotFound || p.Code == api.CodeForbidden || p.Code == api.CodeInvalidRequest) || time.Since(last) > patience {
+				return err
+			}
+			if lost != nil {
+				lost(err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(liveWait / 2):
+			}
+			continue
+		}
+		last, after = time.Now(), x.Next
+		if heard(x); x.State == event.LoadEnded {
 			return nil
 		}
 	}
@@ -306,8 +331,8 @@ func watchCommand(a *cli.App, o Options) *cobra.Command {
 	f := runFlags{version: o.Version}
 	cmd := &cobra.Command{
 		Use: "watch TEST", Aliases: []string{"follow"}, Short: "Follow a load test that runs on hosts", Args: cli.Exactly(1, oneTest),
-		Long: "From any host: a line now and then, and the report in the end, with the exit code of\n" +
-			"`skein load run`. Ctrl-C leaves the test as it is.",
+		Long: "From any host: its picture on a terminal, else a line now and then, and the report in the\n" +
+			"end, with the exit code of `skein load run`. q and Ctrl-C leave the test as it is.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check("", func(string) bool { return false }); err != nil {
 				return err
@@ -321,7 +346,7 @@ func watchCommand(a *cli.App, o Options) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVar(&f.out, "out", nil, outHelp)
-	cmd.Flags().StringVar(&f.ui, "ui", "ci", "what is shown meanwhile: ci (a line now and then) or none")
+	cmd.Flags().StringVar(&f.ui, "ui", "", uiHelp)
 	cmd.Flags().StringSliceVar(&f.accept, "accept", nil, "a verdict that is good enough: suspect, incomplete")
 	return cmd
 }

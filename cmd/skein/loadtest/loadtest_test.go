@@ -177,7 +177,7 @@ func TestRefusals(t *testing.T) {
 		{[]string{"run", "--local", "http://"}, "no host"},
 		{[]string{"run", "--local", "http://127.0.0.1/", "--threshold", "p95"}, "no threshold"},
 		{[]string{"run", "--local", "http://127.0.0.1/", "--out", "x.pdf"}, "of no form"},
-		{[]string{"run", "--local", "http://127.0.0.1/", "--ui", "full"}, `--ui is "full"`},
+		{[]string{"run", "--local", "http://127.0.0.1/", "--ui", "big"}, `--ui is "big"`},
 		{[]string{"run", "--local", "http://127.0.0.1/", "--accept", "failed"}, "only suspect"},
 		{[]string{"run", "--local", bad, "--rate", "5"}, "--rate is for a URL"},
 		{[]string{"check", bad}, "bad.toml:4: flow.f[0].gett: unknown key"},

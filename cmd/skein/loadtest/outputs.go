@@ -34,14 +34,14 @@ type feed struct {
 	last time.Time // the end of the last window
 }
 
-func (f *runFlags) open(a *cli.App, r push.Run) (*feed, error) {
+func (f *runFlags) open(a *cli.App, s *screen, r push.Run) (*feed, error) {
 	_, feeds := f.outputs()
 	if len(feeds) == 0 {
 		return nil, nil //nolint:nilnil // no feed
 	}
 	r.Start = time.Now()
 	to, err := push.Open(r, feeds, push.Options{
-		Token: a.Getenv(tokenVar), Agent: "skein-load/" + f.version, Warn: func(text string) { a.Note("%s", text) },
+		Token: a.Getenv(tokenVar), Agent: "skein-load/" + f.version, Warn: s.noting(func(text string) { a.Note("%s", text) }),
 	})
 	if err != nil {
 		return nil, err
@@ -50,15 +50,18 @@ func (f *runFlags) open(a *cli.App, r push.Run) (*feed, error) {
 }
 
 // openOf asks for the name of a run that is followed.
-func (f *runFlags) openOf(a *cli.App, ctx context.Context, c *api.Client, id string) (*feed, error) {
-	if _, feeds := f.outputs(); len(feeds) == 0 {
+func (f *runFlags) openOf(a *cli.App, ctx context.Context, c *api.Client, s *screen, id string) (*feed, error) {
+	if _, feeds := f.outputs(); len(feeds) == 0 && s == nil {
 		return nil, nil //nolint:nilnil // no feed
 	}
 	r, err := c.LoadRun(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return f.open(a, push.Run{ID: string(r.ID), Name: r.Name})
+	if s != nil {
+		s.o.Name, s.o.ID = r.Name, string(r.ID)
+	}
+	return f.open(a, s, push.Run{ID: string(r.ID), Name: r.Name})
 }
 
 func (f *feed) close() {

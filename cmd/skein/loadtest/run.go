@@ -81,7 +81,7 @@ func runCommand(a *cli.App, o Options) *cobra.Command {
 	x.IntVar(&f.users, "users", 0, fmt.Sprintf("of a URL: users at a time (default %d; with --rate as many as it takes, up to 1000)", defaultUsers))
 	x.StringArrayVar(&f.thresholds, "threshold", nil, "of a URL: what must hold, as 'p(95)<500' or 'rate(failed)<1%'")
 	x.StringArrayVar(&f.out, "out", nil, outHelp)
-	x.StringVar(&f.ui, "ui", "ci", "what is shown meanwhile: ci (a line now and then) or none")
+	x.StringVar(&f.ui, "ui", "", uiHelp)
 	x.StringSliceVar(&f.accept, "accept", nil, "a verdict that is good enough: suspect, incomplete")
 	x.StringArrayVar(&f.vars, "var", nil, "another value for a variable of the scenario: NAME=VALUE")
 	x.StringVar(&f.secrets, "secrets", "", "directory of secrets, a file for each ${secret.NAME}")
@@ -110,8 +110,8 @@ func (f *runFlags) check(what string, changed func(string) bool) error {
 				WithHint("name it .json, .html, .xml (JUnit) or .csv, or say where goes what is counted meanwhile: KIND=WHERE, KIND one of %s", strings.Join(push.Kinds, ", "))
 		}
 	}
-	if f.ui != "ci" && f.ui != "none" {
-		return cli.Usagef("--ui is %q", f.ui).WithHint("use ci or none")
+	if !slices.Contains([]string{"", uiFull, uiCI, uiNone}, f.ui) {
+		return cli.Usagef("--ui is %q", f.ui).WithHint("use full, ci or none")
 	}
 	if err := accepts(f.accept); err != nil {
 		return err
@@ -171,19 +171,25 @@ func (f *runFlags) run(a *cli.App, ctx context.Context, what string, o Options, 
 	if err != nil {
 		return err
 	}
-	to, err := f.open(a, push.Run{ID: "local-" + strings.ToLower(rand.Text()[:8]), Name: s.plan.Name})
+	screen, err := f.screen(a)
+	if err != nil {
+		return err
+	}
+	to, err := f.open(a, screen, push.Run{ID: "local-" + strings.ToLower(rand.Text()[:8]), Name: s.plan.Name})
 	if err != nil {
 		return err
 	}
 	defer to.close()
-	e, err := engine.New(engine.Options{
+	opts := engine.Options{
 		Gang: engine.Gang{Emit: to.frames(s.plan)}, Plan: s.plan, Rules: s.rules, Guard: o.guardOf(a), PublicRate: f.maxRate, PublicUsers: f.maxUsers, AllowBreak: f.allowBreak,
 		TLS: s.tls, Agent: "skein-load/" + o.Version, Seed: engine.NewSeed(), Watch: f.watch(a),
-	})
-	if err != nil {
-		return refusal(err)
 	}
-	r, err := e.Run(ctx)
+	var r *report.Run
+	if screen != nil {
+		r, err = screen.local(ctx, s.plan, opts)
+	} else {
+		r, err = runEngine(ctx, opts)
+	}
 	if err != nil {
 		return refusal(err)
 	}
@@ -198,6 +204,14 @@ func (f *runFlags) run(a *cli.App, ctx context.Context, what string, o Options, 
 		return err
 	}
 	return f.verdict(a, d)
+}
+
+func runEngine(ctx context.Context, o engine.Options) (*report.Run, error) {
+	e, err := engine.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return e.Run(ctx)
 }
 
 // refusal: nothing was sent.
@@ -235,7 +249,7 @@ func (f *runFlags) verdict(a *cli.App, d *report.Report) error {
 
 // watch shows how the run gets on.
 func (f *runFlags) watch(a *cli.App) func(engine.Status) {
-	if f.ui == "none" {
+	if f.ui == uiNone {
 		return nil
 	}
 	return func(s engine.Status) {
