@@ -116,6 +116,7 @@ owners = ["group:qa", "uid:1000"]
 [load.targets]
 "api.example.org:443" = 2000
 "10.20.0.0/16:8000-8999" = 0
+"b:80" = { max_rate = 5, ramp = 2, connections = 3, allow_break = true, proof = true }
 [clock]
 tolerance_seconds = 2
 [worker]
@@ -150,7 +151,7 @@ check_status = "204"
 	}
 	for key, value := range map[string]string{
 		"exec.programs":           `{ render = ["/usr/bin/render", "--batch"] }`,
-		"load.targets":            `{ "10.20.0.0/16:8000-8999" = 0, "api.example.org:443" = 2000 }`,
+		"load.targets":            `{ "10.20.0.0/16:8000-8999" = 0, "api.example.org:443" = 2000, "b:80" = { max_rate = 5, ramp = 2, connections = 3, allow_break = true, proof = true } }`,
 		"load.owners":             `["group:qa", "uid:1000"]`,
 		"mesh.peers":              `{ n2 = ["192.0.2.2:51820"] }`,
 		"mesh.advertise":          `["192.0.2.1:4000", "[2001:db8::1]:4000"]`,
@@ -339,6 +340,9 @@ func TestRefusals(t *testing.T) {
 		{"many endpoints", "[mesh]\nadvertise = [\"1.1.1.1:1\",\"1.1.1.1:2\",\"1.1.1.1:3\",\"1.1.1.1:4\",\"1.1.1.1:5\"]\n", 2, "mesh.advertise", "at most 4"},
 		{"load target", "[load.targets]\n\"x\" = 5\n", 1, "load.targets", "HOST:PORT"},
 		{"load metadata", "[load.targets]\n\"169.254.169.254:80\" = 5\n", 1, "load.targets", "nothing is ever sent there"},
+		{"load table", "[load.targets]\n\"x:80\" = { rate = 5 }\n", 1, "load.targets", "unknown key"},
+		{"load proof", "[load.targets]\n\"x:80\" = { proof = 1 }\n", 1, "load.targets", "want true or false"},
+		{"load ramp", "[load.targets]\n\"x:80\" = { ramp = -1 }\n", 1, "load.targets", "a ramp of -1"},
 		{"load rate", "[load.targets]\n\"x:80\" = \"a\"\n", 1, "load.targets", "want an integer"},
 		{"load owner", "load.owners = [\"ann\"]\n", 1, "load.owners", "neither a user"},
 		{"program name", "[exec.programs]\nA = [\"/bin/a\"]\n", 1, "exec.programs", "a program's name"},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/load/guard"
 )
 
 // Defaults that other places name too.
@@ -60,7 +61,7 @@ func Default() Config {
 		},
 		Live: Live{
 			Priority: 100, Eligible: true, Tolerance: 5 * time.Second, LogLevel: "info", OnionWeight: 100, OverloadEnabled: true, OverloadDelayMS: 50,
-			ProbeMTU: true, LoadTests: LoadTests{Owners: []string{}, Targets: map[string]float64{}}, AcceptNames: []string{}, Advertise: []netip.AddrPort{}, Peers: map[cluster.NodeID][]netip.AddrPort{},
+			ProbeMTU: true, LoadTests: LoadTests{Owners: []string{}, Targets: map[string]guard.Limits{}}, AcceptNames: []string{}, Advertise: []netip.AddrPort{}, Peers: map[cluster.NodeID][]netip.AddrPort{},
 		},
 		origin: map[string]Origin{},
 	}

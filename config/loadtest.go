@@ -15,15 +15,16 @@ import (
 // LoadTests is [load]: what load tests may do from this host.
 type LoadTests struct {
 	Enabled  bool
-	Owners   []string           // whose; "*": everybody's
-	MaxRate  int64              // requests a second; 0: as the targets say
-	MaxUsers int64              // 0: any number
-	Targets  map[string]float64 // what may be hit, with the most requests a second; 0: as MaxRate
-	Secrets  string             // directory; empty: none
+	Owners   []string                // whose; "*": everybody's
+	MaxRate  int64                   // requests a second; 0: as the targets say
+	MaxUsers int64                   // 0: any number
+	Targets  map[string]guard.Limits // what may be hit, and how hard
+	Secrets  string                  // directory; empty: none
+	User     string                  // whose rights the engine has; empty: the daemon's own
 }
 
 const (
-	targetTable = "a table of \"HOST:PORT\" = requests a second"
+	targetTable = "a table of \"HOST:PORT\" = requests a second, or = { max_rate, ramp, connections, allow_break, proof }"
 	// maxLoadOwners bounds load.owners.
 	maxLoadOwners = 256
 )
@@ -50,21 +51,27 @@ func loadKeys() []key {
 		intKey("load.max_rate", func(c *Live) *int64 { return &c.LoadTests.MaxRate }, 0, scenario.MaxRate,
 			"Requests a second that this host sends at most. 0: as load.targets says."),
 		intKey("load.max_users", func(c *Live) *int64 { return &c.LoadTests.MaxUsers }, 0, scenario.MaxUsers,
-			"Users at a time of this host, where no rate is planned. 0: any number."),
+			"Users at a time of this host. 0: any number."),
 		spec[Live]{
 			name: "load.targets", kind: targetTable,
 			doc: []string{
 				"The only targets, each a host or a network with its port or ports, and how many requests",
 				"a second it gets at most from this host, 0: as max_rate says. Addresses of this machine",
 				"and of private networks need an entry of their network. Link-local and metadata",
-				"addresses and the mesh get nothing, whatever stands here.",
-				"\"api.staging.example.org:443\" = 2000",
+				"addresses and the mesh get nothing, whatever stands here. A table says more: max_rate,",
+				"ramp (requests a second more with each second of a test), connections (at a time),",
+				"allow_break (a test goes on that breaks it), proof (nothing is sent before the target",
+				"answers at /.well-known/skein-load with the cluster's id).",
+				"\"api.staging.example.org:443\" = { max_rate = 2000, ramp = 100, connections = 4000 }",
 				"\"10.20.0.0/16:8000-8999\" = 500",
 			},
 			parse: parseLoadTargets, set: setLoadTargets, show: showLoadTargets,
 		}.key(),
 		stringKey("load.secrets_dir", func(c *Live) *string { return &c.LoadTests.Secrets }, optionalPath,
 			"Directory of secrets for ${secret.NAME}, a file for each. Empty: none."),
+		stringKey("load.user", func(c *Live) *string { return &c.LoadTests.User }, groupName,
+			"User whose rights the process has that sends the requests; only root can give them. Files",
+			"of secrets_dir are read with those. Empty: the daemon's own."),
 	}
 }
 
@@ -92,19 +99,33 @@ func setLoadOwners(c *Live, v any) error {
 	return nil
 }
 
-// parseLoadTargets reads "api.example.org:443=2000,10.0.0.0/8:80=0".
+// parseLoadTargets reads "api.example.org:443=2000,10.0.0.0/8:80=0/ramp=100/proof".
 func parseLoadTargets(s string) (any, error) {
 	table := map[string]any{}
 	for part := range strings.SplitSeq(s, ",") {
 		if part = strings.TrimSpace(part); part == "" {
 			continue
 		}
-		name, rate, ok := strings.Cut(part, "=")
-		n, err := strconv.ParseInt(rate, 10, 64)
+		name, limits, ok := strings.Cut(part, "=")
+		words := strings.Split(limits, "/")
+		n, err := strconv.ParseInt(words[0], 10, 64)
 		if !ok || err != nil {
 			return nil, errType{"HOST:PORT=RATE,...", strconv.Quote(part)}
 		}
-		table[name] = n
+		one := map[string]any{"max_rate": n}
+		for _, w := range words[1:] {
+			name, value, valued := strings.Cut(w, "=")
+			if !valued {
+				one[name] = true
+				continue
+			}
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return nil, errType{"HOST:PORT=RATE/NAME=NUMBER,...", strconv.Quote(part)}
+			}
+			one[name] = n
+		}
+		table[name] = one
 	}
 	return table, nil
 }
@@ -114,13 +135,13 @@ func setLoadTargets(c *Live, v any) error {
 	if !ok {
 		return errType{targetTable, typeName(v)}
 	}
-	targets := make(map[string]float64, len(table))
+	targets := make(map[string]guard.Limits, len(table))
 	for _, name := range sortedKeys(table) {
-		n, ok := table[name].(int64)
-		if !ok {
-			return fmt.Errorf("%s: %w", quote(name), errType{"an integer", typeName(table[name])})
+		limits, err := guard.LimitsOf(table[name])
+		if err != nil {
+			return fmt.Errorf("%s: %w", quote(name), err)
 		}
-		targets[name] = float64(n)
+		targets[name] = limits
 	}
 	_, err := guard.ParseList(targets)
 	if err != nil {
@@ -134,7 +155,7 @@ func setLoadTargets(c *Live, v any) error {
 func showLoadTargets(c *Live) string {
 	var parts []string
 	for _, name := range sortedKeys(c.LoadTests.Targets) {
-		parts = append(parts, quote(name)+" = "+strconv.FormatFloat(c.LoadTests.Targets[name], 'f', -1, 64))
+		parts = append(parts, quote(name)+" = "+c.LoadTests.Targets[name].String())
 	}
 	if len(parts) == 0 {
 		return "{}"

@@ -88,7 +88,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 		}
 	}
 	if w.slices, err = slice.New(slice.Options{
-		Self: id.Node, Agent: "skein-load/" + g.o.Version, Allowed: func() slice.Allowed { return loads.Allowed(g.conf().LoadTests) }, Member: loads.MemberOf(h), Never: id.networks,
+		Self: id.Node, Cluster: id.Cluster.String(), Agent: "skein-load/" + g.o.Version, Allowed: func() slice.Allowed { return loads.Allowed(g.conf().LoadTests) }, Member: loads.MemberOf(h), Never: id.networks,
 		Fetch:   func(ctx context.Context, b cluster.Hash) ([]byte, error) { return w.Artefacts.Get(ctx, b, bundle.Max) },
 		Running: func() int { v := w.worker.View(); return len(v.Running) + v.Queued }, Logger: g.log, Registerer: g.reg,
 	}); err != nil {

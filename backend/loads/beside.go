@@ -38,7 +38,7 @@ func (b both) Run(ctx context.Context, term cluster.Term) error {
 // Allowed is what [load] of the configuration allows.
 func Allowed(c config.LoadTests) slice.Allowed {
 	return slice.Allowed{
-		Enabled: c.Enabled, Owners: c.Owners, Targets: c.Targets, MaxRate: float64(c.MaxRate), MaxUsers: int(c.MaxUsers), Secrets: c.Secrets,
+		Enabled: c.Enabled, Owners: c.Owners, Targets: c.Targets, MaxRate: float64(c.MaxRate), MaxUsers: int(c.MaxUsers), Secrets: c.Secrets, User: c.User,
 	}
 }
 

@@ -75,7 +75,11 @@ func (c *compiled) wants(b event.LoadRun) gang.Plan {
 			open += t.MaxUsers // what a rate needs at most
 		}
 	}
-	return gang.Plan{Hosts: b.Hosts, On: b.On, Rate: c.rate, Users: c.users - open}
+	w := gang.Plan{Hosts: b.Hosts, On: b.On, Rate: c.rate, Users: c.users - open, Rise: pace.Rise(c.plan)}
+	if c.plan.HTTP.Connections == "user" {
+		w.Connections = w.Users
+	}
+	return w
 }
 
 // drive carries out one test within a term.

@@ -18,13 +18,14 @@ import (
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/bundle"
 	"github.com/skein-project/skein/load/gang"
+	"github.com/skein-project/skein/load/guard"
 	"github.com/skein-project/skein/load/slice"
 	"github.com/skein-project/skein/load/stat"
 )
 
 // anywhere allows tests of a target that answers nothing.
 func anywhere() slice.Allowed {
-	return slice.Allowed{Enabled: true, Owners: []string{"uid:1"}, Targets: map[string]float64{"127.0.0.1:9": 0}}
+	return slice.Allowed{Enabled: true, Owners: []string{"uid:1"}, Targets: map[string]guard.Limits{"127.0.0.1:9": {}}}
 }
 
 func calm() *bundle.Bundle {
@@ -307,7 +308,7 @@ func TestNewHolderHasWhatSetupLeft(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"token":"t0k"}`) }))
 	defer target.Close()
 	allowed := anywhere()
-	allowed.Targets = map[string]float64{strings.TrimPrefix(target.URL, "http://"): 0}
+	allowed.Targets = map[string]guard.Limits{strings.TrimPrefix(target.URL, "http://"): {}}
 	c := newCluster(t, allowed)
 	l := c.holder(t)
 	b := &bundle.Bundle{Scenario: `

@@ -21,8 +21,8 @@ import (
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/load/bundle"
 	"github.com/skein-project/skein/load/gang"
-	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/load/report"
+	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/load/slice"
 )
 
@@ -32,7 +32,9 @@ const (
 	awaitTime = 5 * time.Second
 	// maxOpen bounds the tests that have not ended.
 	maxOpen = 16
-	holder  = "holder"
+	// maxOwn bounds those of one owner: others are to have a turn.
+	maxOwn = 8
+	holder = "holder"
 )
 
 // Scheduler logs what was decided, on the holder.
@@ -234,14 +236,20 @@ func (l *Loads) submitHere(ctx context.Context, by forward.Asker, q forward.Load
 		if known {
 			return errSame
 		}
-		open := 0
+		open, own := 0, 0
 		l.o.Log.View(func(st *state.State) {
 			for _, r := range st.Loads().Runs() {
 				if r.Open() {
 					open++
 				}
+				if r.Open() && r.Owner == b.Owner {
+					own++
+				}
 			}
 		})
+		if own >= maxOwn {
+			return api.Errorf(api.CodeOverloaded, "%d load tests of %s have not ended: no more can wait", own, b.Owner)
+		}
 		if open >= maxOpen {
 			return api.Errorf(api.CodeOverloaded, "%d load tests have not ended: no more can wait", open)
 		}

@@ -27,6 +27,7 @@ import (
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/load/bundle"
+	"github.com/skein-project/skein/load/guard"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/slice"
 )
@@ -125,7 +126,7 @@ func newCluster(t *testing.T, allowed slice.Allowed) *cluster1 {
 	c.reg = prometheus.NewRegistry()
 	var err error
 	if c.host, err = slice.New(slice.Options{
-		Self: "n1", Agent: "test", Argv: []string{os.Args[0], "load-slice"}, Allowed: func() slice.Allowed { return c.allowed },
+		Self: "n1", Cluster: "c9", Agent: "test", Argv: []string{os.Args[0], "load-slice"}, Allowed: func() slice.Allowed { return c.allowed },
 		Member: func(_, group string) bool { return group == "qa" }, Never: func() []netip.Prefix { return nil },
 		Fetch:   func(ctx context.Context, h cluster.Hash) ([]byte, error) { return c.get(ctx, h, bundle.Max) },
 		Running: func() int { return int(c.running.Load()) }, Logger: zerolog.Nop(), Registerer: c.reg,
@@ -243,6 +244,8 @@ func TestRun(t *testing.T) {
 			setups.Add(1)
 			fmt.Fprint(w, `{"token":"t0k"}`)
 			return
+		case !strings.HasPrefix(r.UserAgent(), "test (cluster c9, run l"):
+			w.WriteHeader(http.StatusTeapot)
 		case r.Header.Get("Authorization") != "Bearer t0k":
 			w.WriteHeader(http.StatusUnauthorized)
 		}
@@ -250,7 +253,7 @@ func TestRun(t *testing.T) {
 	}))
 	defer target.Close()
 	at := strings.TrimPrefix(target.URL, "http://")
-	c := newCluster(t, slice.Allowed{Enabled: true, Owners: []string{"group:qa"}, Targets: map[string]float64{at: 0}, MaxRate: 1000})
+	c := newCluster(t, slice.Allowed{Enabled: true, Owners: []string{"group:qa"}, Targets: map[string]guard.Limits{at: {}}, MaxRate: 1000})
 	l := c.holder(t)
 	for text, want := range map[string]string{
 		"http://127.0.0.1:9/":     "load.targets has nothing for 127.0.0.1:9",
@@ -354,7 +357,7 @@ func TestHostsDecide(t *testing.T) {
 		{func() {}, "load.enabled is false"},
 		{func() { c.allowed.Enabled = true }, "load.owners does not name uid:1"},
 		{func() { c.allowed.Owners = []string{"uid:1"} }, "load.targets has nothing"},
-		{func() { c.allowed.Targets = map[string]float64{"127.0.0.1:9": 0} }, ""},
+		{func() { c.allowed.Targets = map[string]guard.Limits{"127.0.0.1:9": {}} }, ""},
 	} {
 		step.change()
 		_, err := c.submit(t, l, step.want+"!", b)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/load"
+	"github.com/skein-project/skein/load/clock"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/load/stat"
@@ -81,7 +82,7 @@ func newCollector(e *Engine) *collector {
 	s, c := len(e.o.Plan.Steps), len(e.o.Plan.Checks)
 	return &collector{
 		e: e, res: &report.Run{Warm: stat.NewBank(s, c)}, judge: rule.NewJudge(e.o.Rules, s, c), window: stat.NewBank(s, c), second: stat.NewBank(s, c), frame: framed{bank: stat.NewBank(s, c)},
-		warm: int(e.o.Plan.Warmup / stat.Step), cpu: cpuMeter{last: processorTime()},
+		warm: int(e.o.Plan.Warmup / stat.Step), cpu: cpuMeter{last: clock.ProcessorTime()},
 	}
 }
 
@@ -197,7 +198,7 @@ func (c *collector) one(first bool, length time.Duration) {
 		g.Users += one.Users
 		g.Queue += one.Queue
 	}
-	g.CPU = c.cpu.next(processorTime())
+	g.CPU = c.cpu.next(clock.ProcessorTime())
 	c.line.Add(at, c.window, g)
 	p := &c.res.Peak
 	p.Users, p.Queue, p.CPU = max(p.Users, g.Users), max(p.Queue, g.Queue), max(p.CPU, g.CPU)

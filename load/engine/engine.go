@@ -15,6 +15,7 @@ import (
 
 	"github.com/skein-project/skein/internal/bucket"
 	"github.com/skein-project/skein/load"
+	"github.com/skein-project/skein/load/clock"
 	"github.com/skein-project/skein/load/guard"
 	"github.com/skein-project/skein/load/pace"
 	"github.com/skein-project/skein/load/report"
@@ -29,15 +30,21 @@ type Engine struct {
 	traffics []*traffic
 	byStep   []*origin // nil: only known when a template is filled
 	globals  [][]byte  // what setup extracted
-	users    atomic.Uint64
-	rows     []atomic.Uint64 // how many of each set were dealt
-	wait     sync.WaitGroup  // traffics and users
-	began    time.Time
+	crowd
+	rows  []atomic.Uint64 // how many of each set were dealt
+	wait  sync.WaitGroup  // traffics and users
+	began time.Time
 
 	cookies, shared, each bool // how connections and cookies are used
 	h2                    *h2client
 
 	state
+}
+
+// crowd is how many users there were and are.
+type crowd struct {
+	users   atomic.Uint64
+	present atomic.Int64
 }
 
 // state is what ends a run, and what is said of it.
@@ -138,6 +145,9 @@ func (e *Engine) prepare(ctx context.Context) error {
 	for _, o := range e.net.all() {
 		// What cannot be resolved now is counted by its class later.
 		_, _, _ = e.net.resolve(ctx, o, false)
+		if err := e.net.prove(ctx, o); err != nil {
+			return &RefusedError{err}
+		}
 		if !o.public.Load() || e.o.Listed {
 			continue
 		}
@@ -187,7 +197,7 @@ func (e *Engine) Run(ctx context.Context) (*report.Run, error) {
 		e.finish()
 		return nil, err
 	}
-	c.cpu.last = processorTime()
+	c.cpu.last = clock.ProcessorTime()
 	c.res.Started = e.began
 	for _, t := range e.traffics {
 		e.wait.Add(1)
@@ -218,13 +228,13 @@ func (e *Engine) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	clock, err := newTimer(e.o.PlainTime)
+	timer, err := clock.New(e.o.PlainTime)
 	if err != nil {
 		return err
 	}
-	defer clock.end()
-	defer context.AfterFunc(ctx, clock.end)()
-	if !clock.until(at) {
+	defer timer.End()
+	defer context.AfterFunc(ctx, timer.End)()
+	if !timer.Until(at) {
 		return context.Cause(ctx)
 	}
 	if e.o.Rest {
@@ -251,6 +261,18 @@ func (e *Engine) single(f *load.Flow) bool {
 	return ok
 }
 
+// admit reports whether one more user may be there; leave says that one has gone.
+func (e *Engine) admit() bool {
+	if e.present.Add(1); e.o.MaxUsers == 0 || e.present.Load() <= int64(e.o.MaxUsers) {
+		return true
+	}
+	e.leave()
+	e.slowed.Store(true)
+	return false
+}
+
+func (e *Engine) leave() { e.present.Add(-1) }
+
 // deal gives a user its rows. It reports false when those that are unique are used up.
 func (e *Engine) deal(u *user) bool {
 	for _, i := range u.flow.Sets {
@@ -276,22 +298,22 @@ func (e *Engine) deal(u *user) bool {
 
 // slow waits where an address of the internet would get more than it may.
 func (e *Engine) slow(u *user, o *origin) error {
+	now, d := time.Since(e.began), time.Duration(0)
 	most, one := e.o.PublicRate, 0.0
 	if e.o.Listed {
-		most, one = e.o.MaxRate, o.rate
+		most, one = e.o.MaxRate, o.limits.At(now.Seconds())
 	} else if !o.public.Load() {
 		return nil
 	}
 	if most == 0 && one == 0 {
 		return nil
 	}
-	now, d := time.Since(e.began), time.Duration(0)
 	e.mu.Lock()
 	if most > 0 {
 		d = e.limit.Spend(bucket.Rate{PerSecond: most, Burst: max(1, most/10)}, 1, now)
 	}
 	if one > 0 {
-		d = max(d, o.limit.Spend(bucket.Rate{PerSecond: one, Burst: max(1, one/10)}, 1, now))
+		d = max(d, o.entry.limit.Spend(bucket.Rate{PerSecond: one, Burst: max(1, one/10)}, 1, now))
 	}
 	e.mu.Unlock()
 	if d <= 0 {
@@ -477,7 +499,7 @@ func (e *Engine) selfOf(c *collector) rule.Self {
 	if h := &all.Times[0]; h.N > 0 {
 		s.Latency = h.Quantile(0.5)
 	}
-	if e.slowed.Load() {
+	if e.slowed.Load() || e.net.full.Load() {
 		s.Slowed = fmt.Sprintf("users were slowed to %g requests/s, which is all that addresses of the internet get", e.o.PublicRate)
 		if e.o.Listed {
 			s.Slowed = "users were slowed to what [load] of this host allows"

@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/skein-project/skein/load/guard"
 	"github.com/skein-project/skein/load/pace"
 	"github.com/skein-project/skein/load/report"
+	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/load/stat"
 )
 
@@ -60,7 +63,7 @@ get = "http://127.0.0.1/${users.name}/${t}"
 			}
 			o := s.o
 			o.Plan = planOf(t, text, load.Inputs{Rows: map[string]*load.Rows{"users": r}})
-			list, err := guard.ParseList(map[string]float64{"127.0.0.1:80": 0})
+			list, err := guard.ParseList(map[string]guard.Limits{"127.0.0.1:80": {}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +126,7 @@ get = "http://127.0.0.1/${users.name}/${t}"
 // TestListed: what the host's list does not allow is not dialled.
 func TestListed(t *testing.T) {
 	in(t, nil, func(t *testing.T, s *scene) {
-		list, err := guard.ParseList(map[string]float64{"x.example.org:80": 0})
+		list, err := guard.ParseList(map[string]guard.Limits{"x.example.org:80": {}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +160,7 @@ func TestListed(t *testing.T) {
 		if all := r.Whole.All(); all.Classes[load.Blocked] == 0 || all.Classes[load.Blocked] != all.Count() || s.target.Count("/") != 0 {
 			t.Errorf("%v, the target had %d", all.Classes, s.target.Count("/"))
 		}
-		lo, _ := guard.ParseTarget("127.0.0.0/8:80", 5)
+		lo, _ := guard.ParseTarget("127.0.0.0/8:80", guard.Limits{Rate: 5})
 		list = guard.List{lo}
 		r, err = run("http://127.0.0.1")
 		if err != nil {
@@ -174,4 +177,112 @@ func TestListed(t *testing.T) {
 			t.Errorf("%d requests in 2 s to many addresses, 5 a second are allowed; %q", n, r.Self.Slowed)
 		}
 	})
+}
+
+// TestLimits: what the list of a host allows is all that a target gets, whatever is planned.
+func TestLimits(t *testing.T) {
+	const closed = "traffic.main = { flow = \"main\", users = 20, for = \"4s\" }\n[[flow.main]]\nget = \"http://127.0.0.1/\"\n"
+	const open = "traffic.main = { flow = \"main\", rate = 200, for = \"4s\" }\n[[flow.main]]\nget = \"http://127.0.0.1/\"\n"
+	slowed := func(t *testing.T, r *report.Run) {
+		t.Helper()
+		if r.Self.Slowed == "" || r.Verdict != rule.Suspect {
+			t.Errorf("%s %v, slowed %q: nobody is told", r.Verdict, r.Doubts, r.Self.Slowed)
+		}
+	}
+	run := func(t *testing.T, s *scene, text string, l guard.Limits, g Gang) *report.Run {
+		t.Helper()
+		list, err := guard.ParseList(map[string]guard.Limits{"127.0.0.1:80": l})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Listed, g.List = true, list
+		s.o.Gang, s.o.Plan = g, planOf(t, text, load.Inputs{})
+		return s.run(t.Context(), t, text)
+	}
+	for _, text := range []string{closed, open} {
+		in(t, nil, func(t *testing.T, s *scene) { // 10 a second at first, 50 in the end: 120, and what waits then
+			r := run(t, s, text, guard.Limits{Ramp: 10}, Gang{})
+			seconds := map[int]uint64{}
+			for _, p := range r.Timeline {
+				seconds[int((p.At-1)/time.Second)] += p.Latency.N
+			}
+			if n := s.target.Count("/"); text == closed && n > 150 || n < 100 || seconds[0] > 18 { // what is due waits, and is sent later
+				t.Errorf("ramp 10: %d requests in 4 s, by second %v", n, seconds)
+			}
+			slowed(t, r)
+		})
+	}
+	var sent, now, most atomic.Uint64
+	slow := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		sent.Add(1)
+		most.Store(max(most.Load(), now.Add(1)))
+		defer now.Add(^uint64(0))
+		time.Sleep(100 * time.Millisecond)
+	})
+	in(t, slow, func(t *testing.T, s *scene) { // 20 users share 3 connections, 10 requests a second each
+		s.o.Plan = nil
+		r := run(t, s, "http.connections = \"request\"\n"+closed, guard.Limits{Connections: 3}, Gang{})
+		if n := sent.Swap(0); n < 100 || most.Load() != 3 {
+			t.Errorf("3 connections: %d requests in 4 s, %d at a time", n, most.Load())
+		}
+		slowed(t, r)
+	})
+	for _, text := range []string{closed, open} {
+		in(t, slow, func(t *testing.T, s *scene) {
+			r := run(t, s, text, guard.Limits{}, Gang{MaxUsers: 4})
+			if n := sent.Swap(0); text == closed && (n > 165 || n < 120) || r.Peak.Users > 4 {
+				t.Errorf("4 users: %d requests in 4 s, %d users", n, r.Peak.Users)
+			}
+			slowed(t, r)
+		})
+	}
+}
+
+// TestProof: a target that must show that it is meant gets one request, and no more before it
+// has.
+func TestProof(t *testing.T) {
+	for answer, want := range map[string]string{"c1\n": "", "c2": `it is "c2"`, "": "it is", "-": "the status is 404"} {
+		var asked, hits atomic.Uint64
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != ProofPath {
+				hits.Add(1)
+				return
+			}
+			asked.Add(1)
+			if answer == "-" {
+				w.WriteHeader(http.StatusNotFound)
+			}
+			fmt.Fprint(w, answer)
+		})
+		in(t, h, func(t *testing.T, s *scene) {
+			list, err := guard.ParseList(map[string]guard.Limits{"127.0.0.0/8:80": {Proof: true}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, url := range []string{"http://127.0.0.1/x", "http://127.0.0.${random(2, 3)}/x"} {
+				asked.Store(0)
+				hits.Store(0)
+				s.o.Plan = planOf(t, "traffic.main = { flow = \"main\", users = 2, for = \"1s\", think = \"100ms\" }\n[[flow.main]]\nget = \""+url+"\"\n", load.Inputs{})
+				s.o.Gang = Gang{Listed: true, List: list, Proof: "c1"}
+				e, err := New(s.o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := e.Run(t.Context())
+				sent := hits.Load()
+				switch refused := (*RefusedError)(nil); {
+				case want == "":
+					if err != nil || sent == 0 || asked.Load() > 2 {
+						t.Errorf("%s: %v, %d requests, asked %d times", url, err, sent, asked.Load())
+					}
+				case sent != 0:
+					t.Errorf("%s, %q: %d requests", url, answer, sent)
+				case err != nil && (!errors.As(err, &refused) || !strings.Contains(err.Error(), want)):
+					t.Errorf("%s, %q: %v, want %q", url, answer, err, want)
+				case err == nil && (r.Whole.All().Classes[load.Blocked] == 0 || e.Blocked()[guard.Unproven] == 0):
+					t.Errorf("%s, %q: %v, blocked %v", url, answer, r.Whole.All().Classes, e.Blocked())
+				}
+			}
+		})
+	}
 }

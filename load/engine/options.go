@@ -59,6 +59,10 @@ type Gang struct {
 	Listed  bool
 	List    guard.List
 	MaxRate float64
+	// MaxUsers at a time; 0: any number.
+	MaxUsers int
+	// Proof is what targets must answer that List wants to show that they are meant.
+	Proof string
 }
 
 // Status is a run as it is.

@@ -37,6 +37,9 @@ type blockedError struct {
 }
 
 func (e *blockedError) Error() string {
+	if e.reason == guard.Unproven {
+		return e.why
+	}
 	return fmt.Sprintf("nothing is sent to %s: %s", e.addr, e.why)
 }
 
@@ -51,8 +54,21 @@ type origin struct {
 	public atomic.Bool
 	h2     atomic.Bool // TLS agreed on HTTP/2
 	gen    atomic.Uint64
-	rate   float64        // requests a second that the host allows; 0: any
-	limit  *bucket.Bucket // of all that the same entry of its list allows
+	allowed
+}
+
+// allowed is what the list of the host says of an origin.
+type allowed struct {
+	limits guard.Limits
+	entry  *entry
+	proved atomic.Bool
+}
+
+// entry is what all have in common that the same entry of a list allows.
+type entry struct {
+	limit bucket.Bucket
+	// open has room for the connections that may be open at a time; nil: any number.
+	open chan struct{}
 }
 
 // conn is a connection to an origin.
@@ -67,13 +83,14 @@ type conn struct {
 type network struct {
 	o       Options
 	tls     *tls.Config
+	full    atomic.Bool // somebody waited for a connection
 	mu      sync.Mutex
 	origins map[load.Origin]*origin
-	limits  map[string]*bucket.Bucket // by what the host's list says
+	entries map[string]*entry // by what the host's list says
 }
 
 func newNetwork(o Options) *network {
-	n := &network{o: o, tls: o.TLS, origins: map[load.Origin]*origin{}, limits: map[string]*bucket.Bucket{}}
+	n := &network{o: o, tls: o.TLS, origins: map[load.Origin]*origin{}, entries: map[string]*entry{}}
 	if n.tls == nil {
 		n.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
@@ -118,10 +135,13 @@ func (n *network) origin(o load.Origin) (*origin, error) {
 	got := &origin{Origin: o}
 	if n.o.Listed {
 		if t, err := n.o.List.Named(o.Name, o.Port); err == nil {
-			if n.limits[t.Text] == nil {
-				n.limits[t.Text] = &bucket.Bucket{}
+			if n.entries[t.Text] == nil {
+				n.entries[t.Text] = &entry{}
+				if t.Connections > 0 {
+					n.entries[t.Text].open = make(chan struct{}, t.Connections)
+				}
 			}
-			got.rate, got.limit = t.Rate, n.limits[t.Text]
+			got.limits, got.entry = t.Limits, n.entries[t.Text]
 		}
 	}
 	n.origins[o] = got
@@ -188,6 +208,9 @@ func (n *network) dial(ctx context.Context, o *origin, deadline time.Time, proto
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
+	if err := n.prove(ctx, o); err != nil {
+		return nil, netip.AddrPort{}, t, &h1.Error{Class: ended(ctx, load.Blocked), Err: err}
+	}
 	list, took, err := n.resolve(ctx, o, false)
 	t.dns = took
 	if err != nil {
@@ -238,9 +261,16 @@ func (n *network) connect(ctx context.Context, o *origin, list []netip.Addr) (ne
 		if err != nil {
 			return nil, addr, 0, &h1.Error{Class: load.Blocked, Err: err}
 		}
+		release, err := n.room(ctx, o)
+		if err != nil {
+			return nil, addr, 0, err
+		}
 		begin := time.Now()
 		c, err := n.o.Dial(ctx, addr)
-		if err == nil {
+		if err != nil {
+			release()
+		} else {
+			c = counted(c, o, release)
 			if !turns {
 				o.mu.Lock()
 				if at < len(o.addrs) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/load"
+	"github.com/skein-project/skein/load/clock"
 	"github.com/skein-project/skein/load/pace"
 	"github.com/skein-project/skein/load/stat"
 )
@@ -77,24 +78,24 @@ func (t *traffic) finish() {
 
 // arrivals has iterations begin when they are due.
 func (t *traffic) arrivals() {
-	clock, err := newTimer(t.e.o.PlainTime)
+	timer, err := clock.New(t.e.o.PlainTime)
 	if err != nil {
 		t.e.end(err.Error())
 		return
 	}
-	defer clock.end()
-	if !t.e.onEnd(clock.end) {
+	defer timer.End()
+	if !t.e.onEnd(timer.End) {
 		return
 	}
 	next := t.sequence()
 	for {
 		at, ok := next()
 		if !ok {
-			clock.until(t.e.began.Add(t.curve.End())) // the last gap is part of the plan
+			timer.Until(t.e.began.Add(t.curve.End())) // the last gap is part of the plan
 			return
 		}
 		due := t.e.began.Add(at)
-		if !clock.until(due) || t.e.isEnding() {
+		if !timer.Until(due) || t.e.isEnding() {
 			return
 		}
 		t.arrive(due)
@@ -140,7 +141,7 @@ func (t *traffic) arrive(due time.Time) {
 		u.wake <- arrival{due, true} // it has room: the user waits
 		return
 	}
-	if t.count < t.most {
+	if t.count < t.most && t.e.admit() {
 		t.count++
 		t.busy++
 		t.mu.Unlock()
@@ -162,6 +163,7 @@ func (t *traffic) arrive(due time.Time) {
 // serve is the goroutine of a user of open traffic.
 func (t *traffic) serve(u *user, a arrival) {
 	defer t.e.wait.Done()
+	defer t.e.leave()
 	defer u.close()
 	for ok := true; ok; a, ok = t.next(u) {
 		if !u.iterate(a.due, a.own) {
@@ -177,10 +179,10 @@ func (t *traffic) think(u *user) {
 	if t.t.ThinkMax == 0 {
 		return
 	}
-	clock := time.NewTimer(u.between(t.t.ThinkMin, t.t.ThinkMax))
-	defer clock.Stop()
+	wait := time.NewTimer(u.between(t.t.ThinkMin, t.t.ThinkMax))
+	defer wait.Stop()
 	select {
-	case <-clock.C:
+	case <-wait.C:
 	case <-t.ended:
 	case <-t.e.over:
 	}
@@ -236,7 +238,7 @@ func (t *traffic) ramp() {
 			return
 		}
 		want := int(t.e.o.Deal.Count(uint64(t.curve.Level(now) + 0.5))) //nolint:gosec // a few thousand
-		for len(users) < want {
+		for len(users) < want && t.e.admit() {
 			u := t.e.newUser(t.flow)
 			users = append(users, u)
 			t.e.wait.Add(1)
@@ -257,6 +259,7 @@ func (t *traffic) ramp() {
 // loop is the goroutine of a user of closed traffic.
 func (t *traffic) loop(u *user) {
 	defer t.e.wait.Done()
+	defer t.e.leave()
 	defer u.close()
 	t.add(1)
 	defer t.add(-1)
@@ -285,10 +288,10 @@ func (t *traffic) loop(u *user) {
 
 // rest waits until an iteration is due, unless nothing follows.
 func (t *traffic) rest(d time.Duration) bool {
-	clock := time.NewTimer(d)
-	defer clock.Stop()
+	wait := time.NewTimer(d)
+	defer wait.Stop()
 	select {
-	case <-clock.C:
+	case <-wait.C:
 		return true
 	case <-t.ended:
 		return false

@@ -17,6 +17,9 @@ type Plan struct {
 	On    []cluster.NodeID // none: whoever may
 	Rate  float64          // the highest, requests a second; 0: only users
 	Users int              // of closed traffic
+	Rise  float64          // the most by which the rate is above what it would be at 0, each second
+	// Connections that closed traffic has at a time; 0: not known.
+	Connections int
 }
 
 // Host is one that may take part, or why it does not.
@@ -76,24 +79,48 @@ func Choose(p Plan, hosts []Host) ([]event.LoadSlice, error) {
 	}
 	free = free[:want]
 	if !carries(p, free) {
-		rate, users := limits(free)
-		return nil, fmt.Errorf("the plan comes to %g requests/s and %d users; load.max_rate and load.targets of the hosts allow %g requests/s, load.max_users %g users together",
-			p.Rate, p.Users, rate, users)
+		return nil, lacks(p, free)
 	}
 	return shares(p, free), nil
 }
 
-func limits(hosts []Host) (rate, users float64) {
+// room is what hosts allow.
+type room struct{ rate, users, ramp, connections float64 }
+
+func limits(hosts ...Host) (r room) {
 	for _, h := range hosts {
-		rate += never(h.MaxRate)
-		users += never(float64(h.MaxUsers))
+		r.rate += never(h.MaxRate)
+		r.users += never(float64(h.MaxUsers))
+		r.ramp += never(h.MaxRamp)
+		r.connections += never(float64(h.MaxConnections))
 	}
-	return rate, users
+	return r
 }
 
-func carries(p Plan, hosts []Host) bool {
-	rate, users := limits(hosts)
-	return p.Rate <= rate && float64(p.Users) <= users
+// part is which part of a plan is carried; 1: all of it.
+func (r room) part(p Plan) float64 {
+	x := 1.0
+	for _, one := range [][2]float64{{p.Rate, r.rate}, {float64(p.Users), r.users}, {p.Rise, r.ramp}, {float64(p.Connections), r.connections}} {
+		if one[0] > 0 {
+			x = min(x, one[1]/one[0])
+		}
+	}
+	return x
+}
+
+func carries(p Plan, hosts []Host) bool { return limits(hosts...).part(p) >= 1 }
+
+// lacks says what hosts do not carry of a plan.
+func lacks(p Plan, hosts []Host) error {
+	r := limits(hosts...)
+	switch {
+	case p.Rate > r.rate || float64(p.Users) > r.users:
+		return fmt.Errorf("the plan comes to %g requests/s and %d users; load.max_rate and load.targets of the hosts allow %g requests/s, load.max_users %g users together",
+			p.Rate, p.Users, r.rate, r.users)
+	case p.Rise > r.ramp:
+		return fmt.Errorf("the plan rises by %g requests/s each second; ramp in load.targets of the hosts allows %g together: begin with a stage that is as slow", p.Rise, r.ramp)
+	}
+	return fmt.Errorf("the plan comes to %d users, each with a connection; connections in load.targets of the hosts allow %g together", p.Connections, r.connections)
 }
 
 // shares are equal where each host carries its part, else as their limits are.
@@ -102,16 +129,7 @@ func shares(p Plan, hosts []Host) []event.LoadSlice {
 	out := make([]event.LoadSlice, len(hosts))
 	equal := true
 	most := 0.0
-	room := func(h Host) float64 { // the part of the plan that it carries, 1: all of it
-		x := 1.0
-		if p.Rate > 0 {
-			x = min(x, never(h.MaxRate)/p.Rate)
-		}
-		if p.Users > 0 {
-			x = min(x, never(float64(h.MaxUsers))/float64(p.Users))
-		}
-		return x
-	}
+	room := func(h Host) float64 { return min(1, limits(h).part(p)) }
 	for i, h := range hosts {
 		out[i] = event.LoadSlice{Host: h.Node, Share: 1}
 		equal = equal && room(h)*float64(len(hosts)) >= 1

@@ -28,8 +28,13 @@ func TestChoose(t *testing.T) {
 		{Plan{On: []cluster.NodeID{"z"}}, "z is no member"},
 		{Plan{On: []cluster.NodeID{"e"}, Users: 11}, "11 users"},
 		{Plan{Users: 1000}, "[{b 1 }]"},
+		{Plan{On: []cluster.NodeID{"r"}, Rate: 10, Rise: 11}, "rises by 11 requests/s each second; ramp in load.targets of the hosts allows 10"},
+		{Plan{On: []cluster.NodeID{"a", "r"}, Rate: 10, Rise: 11}, "[{a 1 } {r 1 }]"},
+		{Plan{On: []cluster.NodeID{"a", "r"}, Rate: 10, Rise: 40}, "[{a 64 } {r 16 }]"},
+		{Plan{On: []cluster.NodeID{"r"}, Users: 6, Connections: 6}, "connections in load.targets of the hosts allow 5 together"},
+		{Plan{On: []cluster.NodeID{"r"}, Users: 5, Connections: 5}, "[{r 1 }]"},
 	} {
-		got, err := Choose(c.p, all)
+		got, err := Choose(c.p, append(all[:len(all):len(all)], Host{"r", Offer{MaxRate: 40, MaxRamp: 10, MaxConnections: 5}})[:len(all)+min(1, len(c.p.On))])
 		text := fmt.Sprint(got)
 		if err != nil {
 			text = err.Error()

@@ -63,10 +63,13 @@ func (w Wanted) Check() error {
 
 // Offer is what a host allows.
 type Offer struct {
-	Why      string       `json:"why,omitempty"` // it takes no part; none: it may
-	MaxRate  float64      `json:"max_rate,omitempty"`
-	MaxUsers int          `json:"max_users,omitempty"`
-	Busy     event.LoadID `json:"busy,omitempty"` // the run that it is held for
+	Why      string  `json:"why,omitempty"` // it takes no part; none: it may
+	MaxRate  float64 `json:"max_rate,omitempty"`
+	MaxUsers int     `json:"max_users,omitempty"`
+	MaxRamp  float64 `json:"max_ramp,omitempty"` // requests a second more with each second
+	// MaxConnections, at a time, of what this host allows least of.
+	MaxConnections int          `json:"max_connections,omitempty"`
+	Busy           event.LoadID `json:"busy,omitempty"` // the run that it is held for
 }
 
 // Prepare has a host make ready for its slice. Asked again it says how far that is; a

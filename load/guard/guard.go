@@ -51,10 +51,11 @@ const (
 	LinkLocal   Reason = "link_local"
 	Mesh        Reason = "mesh"
 	NoAddress   Reason = "no_address"
+	Unproven    Reason = "unproven" // the target does not show that it is meant
 )
 
 // Reasons are all of them.
-var Reasons = []Reason{Unlisted, Metadata, Unspecified, Multicast, LinkLocal, Mesh, NoAddress}
+var Reasons = []Reason{Unlisted, Metadata, Unspecified, Multicast, LinkLocal, Mesh, NoAddress, Unproven}
 
 // Refuse says why nothing may be sent to an address; empty: it may be.
 func (g Guard) Refuse(a netip.Addr) string {

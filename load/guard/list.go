@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// MaxTargets bounds a List, MaxTargetRate what one of it says.
+// MaxTargets bounds a List, the others what one of it says.
 const (
-	MaxTargets    = 256
-	MaxTargetRate = 1_000_000
+	MaxTargets     = 256
+	MaxTargetRate  = 1_000_000
+	MaxConnections = 1_000_000
 )
 
 // Target is what a host allows to be loaded: a name and its port, or a network and
@@ -23,7 +24,7 @@ type Target struct {
 	Name        string // "": a network
 	Net         netip.Prefix
 	First, Last uint16 // ports
-	Rate        float64
+	Limits
 }
 
 // List is what a host allows. An empty one allows nothing.
@@ -31,8 +32,8 @@ type List []Target
 
 // ParseTarget reads "api.example.org:443", "10.20.0.0/16:8000-8999" or
 // "[2001:db8::/32]:443".
-func ParseTarget(text string, rate float64) (Target, error) {
-	t := Target{Text: text, Rate: rate}
+func ParseTarget(text string, limits Limits) (Target, error) {
+	t := Target{Text: text, Limits: limits}
 	i := strings.LastIndexByte(text, ':')
 	if i < 0 || len(text) > 300 {
 		return t, fmt.Errorf("%.80q: want HOST:PORT, NETWORK:PORT or NETWORK:PORT-PORT", text)
@@ -48,8 +49,8 @@ func ParseTarget(text string, rate float64) (Target, error) {
 		return t, fmt.Errorf("%.80q: %q is no port, want 1-65535 or FIRST-LAST", text, ports)
 	}
 	t.First, t.Last = uint16(low), uint16(high)
-	if !(rate >= 0 && rate <= MaxTargetRate) {
-		return t, fmt.Errorf("%.80q: %g requests a second, want 0 to %d", text, rate, MaxTargetRate)
+	if err := limits.check(); err != nil {
+		return t, fmt.Errorf("%.80q: %w", text, err)
 	}
 	inner := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	if p, err := netip.ParsePrefix(inner); err == nil {
@@ -123,15 +124,15 @@ func (l List) At(name string, at netip.AddrPort) error {
 	return fmt.Errorf("load.targets has nothing for %s", at)
 }
 
-// ParseList reads a list by what is written and the most requests a second of each.
-func ParseList(table map[string]float64) (List, error) {
+// ParseList reads a list by what is written and the limits of each.
+func ParseList(table map[string]Limits) (List, error) {
 	if len(table) > MaxTargets {
 		return nil, fmt.Errorf("%d targets, at most %d are allowed", len(table), MaxTargets)
 	}
 	var out List
 	var faults []error
-	for text, rate := range table {
-		t, err := ParseTarget(text, rate)
+	for text, limits := range table {
+		t, err := ParseTarget(text, limits)
 		if err == nil {
 			err = t.never()
 		}

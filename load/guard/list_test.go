@@ -8,7 +8,7 @@ import (
 
 func TestParseTarget(t *testing.T) {
 	for _, text := range []string{"api.example.org:443", "10.20.0.0/16:8000-8999", "[2001:db8::/32]:443", "127.0.0.1:80", "[::1]:8080"} {
-		if _, err := ParseTarget(text, 5); err != nil {
+		if _, err := ParseTarget(text, Limits{Rate: 5}); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -16,22 +16,22 @@ func TestParseTarget(t *testing.T) {
 		"api": "HOST:PORT", "api:0": "no port", "api:70000": "no port", "api:9-8": "no port", "10.20.1.0/16:80": "10.20.0.0/16", ":80": "neither", "a b:80": "neither",
 		"http://x:80": "neither",
 	} {
-		if _, err := ParseTarget(text, 0); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseTarget(text, Limits{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := ParseTarget("x:1", -1); err == nil {
+	if _, err := ParseTarget("x:1", Limits{Rate: -1}); err == nil {
 		t.Error("a rate below 0")
 	}
 	for _, never := range []string{"169.254.169.254:80", "169.254.0.0/16:80", "0.0.0.0:80", "[fd00:ec2::254]:80", "100.100.100.200:80", "224.0.0.1:80"} {
-		if _, err := ParseList(map[string]float64{never: 0}); err == nil {
+		if _, err := ParseList(map[string]Limits{never: {}}); err == nil {
 			t.Errorf("%s may stand in a list", never)
 		}
 	}
 }
 
 func TestList(t *testing.T) {
-	l, err := ParseList(map[string]float64{"api.example.org:443": 10, "10.20.0.0/16:8000-8999": 0, "[2001:db8::/32]:443": 0})
+	l, err := ParseList(map[string]Limits{"api.example.org:443": {Rate: 10}, "10.20.0.0/16:8000-8999": {}, "[2001:db8::/32]:443": {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestList(t *testing.T) {
 	if found, err := l.Named("api.example.org", 443); err != nil || found.Rate != 10 {
 		t.Errorf("%+v, %v", found, err)
 	}
-	many, err := ParseList(map[string]float64{"10.0.0.0/8:80": 0, "10.20.0.0/16:80": 50, "10.20.1.0/24:80": 500, "api.example.org:80": 7})
+	many, err := ParseList(map[string]Limits{"10.0.0.0/8:80": {}, "10.20.0.0/16:80": {Rate: 50}, "10.20.1.0/24:80": {Rate: 500}, "api.example.org:80": {Rate: 7}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,5 +87,24 @@ func TestList(t *testing.T) {
 	}
 	if err := List(nil).At("x", netip.MustParseAddrPort("93.184.216.34:80")); err == nil {
 		t.Error("an empty list allows something")
+	}
+}
+
+func TestLimits(t *testing.T) {
+	for _, bad := range []Limits{{Rate: -1}, {Ramp: -1}, {Connections: -1}, {Rate: MaxTargetRate + 1}, {Connections: MaxConnections + 1}} {
+		if _, err := ParseTarget("x:1", bad); err == nil {
+			t.Errorf("%+v", bad)
+		}
+	}
+	for _, c := range []struct {
+		l    Limits
+		at   float64
+		want float64
+	}{
+		{Limits{}, 5, 0}, {Limits{Rate: 50}, 0, 50}, {Limits{Ramp: 10}, 0, 10}, {Limits{Ramp: 10}, 2.5, 35}, {Limits{Rate: 30, Ramp: 10}, 2.5, 30}, {Limits{Ramp: 10}, -3, 10},
+	} {
+		if got := c.l.At(c.at); got != c.want {
+			t.Errorf("%+v at %g: %g, want %g", c.l, c.at, got, c.want)
+		}
 	}
 }

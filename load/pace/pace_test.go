@@ -99,3 +99,26 @@ func TestPoisson(t *testing.T) {
 		t.Errorf("%g arrivals, mean gap %g", n, mean)
 	}
 }
+
+// TestRise: the most by which a plan rises, by its rate over the seconds until then.
+func TestRise(t *testing.T) {
+	for text, want := range map[string]float64{
+		"users = 1000, for = \"1m\"":                              0,
+		"rate = 100, for = \"1m\"":                                100,
+		"rate = 100, for = \"1m\", start = \"9s\"":                10,
+		"rate = [{ to = 100, over = \"9s\" }, { hold = \"1m\" }]": 10,
+		"rate = [{ to = 5, over = \"1s\" }, { hold = \"8s\" }, { to = 500, over = \"0s\" }, { hold = \"1m\" }]": 50,
+	} {
+		s, err := load.Parse("traffic.main = { flow = \"f\", " + text + " }\n[[flow.f]]\nget = \"http://x/\"\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.Compile(load.Inputs{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Rise(p); math.Abs(got-want) > want/1e6 {
+			t.Errorf("%s: %g, want %g", text, got, want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/bundle"
 	"github.com/skein-project/skein/load/engine"
 	"github.com/skein-project/skein/load/gang"
@@ -21,15 +22,17 @@ import (
 
 // setup is the first thing that the process of a slice is told.
 type setup struct {
-	Bundle  json.RawMessage    `json:"bundle"`
-	Shares  []int              `json:"shares"`
-	Index   int                `json:"index"`
-	Seed    uint64             `json:"seed"`
-	Agent   string             `json:"agent"`
-	Targets map[string]float64 `json:"targets"`
-	MaxRate float64            `json:"max_rate"`
-	Never   []netip.Prefix     `json:"never"`
-	Secrets string             `json:"secrets"`
+	Bundle   json.RawMessage         `json:"bundle"`
+	Shares   []int                   `json:"shares"`
+	Index    int                     `json:"index"`
+	Seed     uint64                  `json:"seed"`
+	Agent    string                  `json:"agent"`
+	Targets  map[string]guard.Limits `json:"targets"`
+	MaxRate  float64                 `json:"max_rate"`
+	MaxUsers int                     `json:"max_users"`
+	Cluster  string                  `json:"cluster"`
+	Never    []netip.Prefix          `json:"never"`
+	Secrets  string                  `json:"secrets"`
 }
 
 // order is what it is told then: one field is set.
@@ -165,7 +168,18 @@ func (s *setup) options() (engine.Options, error) {
 		return engine.Options{}, err
 	}
 	return engine.Options{
-		Plan: p, Guard: guard.Guard{Never: s.Never}, TLS: conf, Agent: s.Agent, Seed: s.Seed,
-		Gang: engine.Gang{Deal: pace.NewDeal(s.Shares, s.Index), Rest: s.Index > 0, Listed: true, List: list, MaxRate: s.MaxRate},
+		AllowBreak: breakable(p, list), Plan: p, Guard: guard.Guard{Never: s.Never}, TLS: conf, Agent: s.Agent, Seed: s.Seed,
+		Gang: engine.Gang{Deal: pace.NewDeal(s.Shares, s.Index), Rest: s.Index > 0, Listed: true, List: list, MaxRate: s.MaxRate, MaxUsers: s.MaxUsers, Proof: s.Cluster},
 	}, nil
+}
+
+// breakable reports whether all that a plan loads may be broken.
+func breakable(p *load.Plan, list guard.List) bool {
+	for _, st := range p.Steps {
+		t, err := list.Named(st.Origin.Name, st.Origin.Port)
+		if st.Dynamic || err != nil || !t.AllowBreak {
+			return false
+		}
+	}
+	return true
 }

@@ -33,15 +33,17 @@ const (
 type Allowed struct {
 	Enabled  bool
 	Owners   []string // whose runs; "*": everybody's
-	Targets  map[string]float64
+	Targets  map[string]guard.Limits
 	MaxRate  float64 // requests a second; 0: as the targets say
 	MaxUsers int     // 0: any number
 	Secrets  string  // directory
+	User     string  // whose rights the engine has; empty: the daemon's own
 }
 
 // Options of a Host. All must be set but Argv and Registerer.
 type Options struct {
 	Self    cluster.NodeID
+	Cluster string // its id
 	Agent   string
 	Argv    []string // starts a process that calls Main; default this program's
 	Allowed func() Allowed
@@ -180,14 +182,21 @@ func (h *Host) Offer(w gang.Wanted) gang.Offer {
 			out.Why = err.Error()
 			return out
 		}
-		if found.Rate > 0 && (out.MaxRate == 0 || found.Rate < out.MaxRate) {
-			out.MaxRate = found.Rate
-		}
+		out.MaxRate, out.MaxRamp = least(out.MaxRate, found.Rate), least(out.MaxRamp, found.Ramp)
+		out.MaxConnections = least(out.MaxConnections, found.Connections)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out.Busy = h.held(w.Run)
 	return out
+}
+
+// least is the stricter of two limits, of which 0 is none.
+func least[T int | float64](a, b T) T {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 func (h *Host) mayOwn(a Allowed, owner string) bool {

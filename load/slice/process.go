@@ -56,9 +56,9 @@ func (s *slice) serve() error {
 		return fmt.Errorf("load.owners does not name %s", s.p.Owner)
 	}
 	s.set(func() { s.waits = "setup" })
-	return s.child(setup{
-		Bundle: text, Shares: s.p.Shares, Index: s.p.Index, Seed: s.p.Seed, Agent: fmt.Sprintf("%s (run %s)", s.h.o.Agent, s.p.Run),
-		Targets: a.Targets, MaxRate: a.MaxRate, Never: s.h.o.Never(), Secrets: a.Secrets,
+	return s.child(a.User, setup{
+		Bundle: text, Shares: s.p.Shares, Index: s.p.Index, Seed: s.p.Seed, Agent: fmt.Sprintf("%s (cluster %s, run %s)", s.h.o.Agent, s.h.o.Cluster, s.p.Run), Cluster: s.h.o.Cluster,
+		Targets: a.Targets, MaxRate: a.MaxRate, MaxUsers: a.MaxUsers, Never: s.h.o.Never(), Secrets: a.Secrets,
 	})
 }
 
@@ -84,13 +84,17 @@ func (s *slice) reserve() error {
 	}
 }
 
-// child runs the process to its end.
-func (s *slice) child(first setup) error {
+// child runs the process to its end, with the rights of a user.
+func (s *slice) child(user string, first setup) error {
+	attr := attributes()
+	if err := as(attr, user); err != nil {
+		return err
+	}
 	runtime.LockOSThread() // the kernel kills the process when this thread ends, as it does with this goroutine
 	ctx, kill := context.WithCancel(s.ctx)
 	defer kill()
 	cmd := exec.CommandContext(ctx, s.h.o.Argv[0], s.h.o.Argv[1:]...) //nolint:gosec // this program itself
-	cmd.SysProcAttr, cmd.WaitDelay = attributes(), killAfter
+	cmd.SysProcAttr, cmd.WaitDelay = attr, killAfter
 	var words bytes.Buffer
 	cmd.Stderr = &limited{w: &words, left: maxWords}
 	in, err := cmd.StdinPipe()
@@ -116,11 +120,14 @@ func (s *slice) child(first setup) error {
 	}
 	close(ended)
 	<-told
-	if failed := cmd.Wait(); err == nil && failed != nil {
+	if failed := cmd.Wait(); (err == nil || errors.Is(err, errNoResult)) && failed != nil {
 		err = fmt.Errorf("the engine: %w: %s", failed, bytes.TrimSpace(words.Bytes()))
 	}
 	return err
 }
+
+// errNoResult: the process ended before it was done.
+var errNoResult = errors.New("the engine ended without a result")
 
 // tell hands on orders until the process has ended.
 func (s *slice) tell(in io.Writer, first setup, ended <-chan struct{}) {
@@ -166,7 +173,7 @@ func (s *slice) hear(out io.Reader) error {
 		return fmt.Errorf("read what the engine says: %w", err)
 	}
 	if !over {
-		return errors.New("the engine ended without a result")
+		return errNoResult
 	}
 	return nil
 }

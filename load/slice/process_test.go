@@ -3,6 +3,8 @@ package slice
 import (
 	"context"
 	"net/netip"
+	"os"
+	"os/user"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +13,9 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/gang"
+	"github.com/skein-project/skein/load/guard"
 )
 
 // TestEngineOutOfItsMind: an engine that says what nobody understands is ended, and the host
@@ -61,5 +65,73 @@ func TestEngineOutOfItsMind(t *testing.T) {
 		}
 		cancel()
 		<-done // which waits for the process
+	}
+}
+
+// TestUser: the engine has the rights of load.user, or does not begin.
+func TestUser(t *testing.T) {
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		t.Skip(err)
+	}
+	for name, want := range map[string]string{"nobody": "uid " + nobody.Uid, "root": "root", "nobody-at-all": "load.user: "} {
+		if os.Geteuid() != 0 {
+			want = "load.user: "
+		}
+		h, err := New(Options{
+			Self: "n1", Argv: []string{"/bin/sh", "-c", "echo uid $(id -u) >&2; exit 3"}, Allowed: func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}, User: name} },
+			Never: func() []netip.Prefix { return nil }, Running: func() int { return 0 }, Logger: zerolog.Nop(),
+			Fetch: func(context.Context, cluster.Hash) ([]byte, error) { return []byte("{}"), nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = h.Run(ctx) }()
+		for deadline := time.Now().Add(time.Minute); !h.Up(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the host does not run")
+			}
+		}
+		p := gang.Prepare{Run: event.NewLoadID("uid:1", name), Attempt: 1, Owner: "uid:1", Bundle: cluster.Hash{1}, Shares: []int{1}}
+		if _, err := h.Prepare(p); err != nil {
+			t.Fatal(err)
+		}
+		x := gang.Counted{}
+		for deadline := time.Now().Add(time.Minute); x.Stage != gang.Broken; x = h.Counted(t.Context(), gang.Ask{Run: p.Run, Wait: 100}) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %+v", name, x)
+			}
+		}
+		if !strings.Contains(x.Why, want) {
+			t.Errorf("%s: %s, want %q", name, x.Why, want)
+		}
+		cancel()
+		<-done
+	}
+}
+
+// TestBreakable: a test goes on that breaks its targets only where all of them say so.
+func TestBreakable(t *testing.T) {
+	list, err := guard.ParseList(map[string]guard.Limits{"a:80": {AllowBreak: true}, "b:80": {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"http://a/": true, "http://b/": false, "http://a/\"\n[[flow.f]]\nget = \"http://b/": false, "http://${x}/": false} {
+		s, err := load.Parse("vars = { x = \"a\" }\ntraffic.main = { flow = \"f\", users = 1, for = \"1s\" }\n[[flow.f]]\nget = \"" + text + "\"\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.Compile(load.Inputs{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text == "http://${x}/" && !p.Steps[0].Dynamic {
+			continue // a constant is known before
+		}
+		if breakable(p, list) != want {
+			t.Errorf("%s: %t", text, !want)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package clock
 
 import (
 	"fmt"
@@ -12,7 +12,8 @@ import (
 // half a millisecond late where nothing else happens.
 type kernelTimer struct{ f *os.File }
 
-func newTimer(plain bool) (timer, error) {
+// New returns a timer: that of the kernel, or with plain that of the runtime, as tests have it.
+func New(plain bool) (Timer, error) {
 	if plain {
 		return newPlainTimer(), nil
 	}
@@ -23,7 +24,8 @@ func newTimer(plain bool) (timer, error) {
 	return &kernelTimer{os.NewFile(uintptr(fd), "timerfd")}, nil
 }
 
-func (t *kernelTimer) until(at time.Time) bool {
+// Until implements Timer.
+func (t *kernelTimer) Until(at time.Time) bool {
 	d := time.Until(at)
 	if d <= 0 {
 		return true
@@ -44,4 +46,5 @@ func (t *kernelTimer) until(at time.Time) bool {
 	return err == nil
 }
 
-func (t *kernelTimer) end() { t.f.Close() }
+// End implements Timer.
+func (t *kernelTimer) End() { t.f.Close() }

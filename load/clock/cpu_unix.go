@@ -1,14 +1,14 @@
 //go:build unix
 
-package engine
+package clock
 
 import (
 	"syscall"
 	"time"
 )
 
-// processorTime is what this process took so far.
-func processorTime() time.Duration {
+// ProcessorTime is what this process took so far.
+func ProcessorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0

@@ -1,15 +1,15 @@
-package engine
+package clock
 
 import (
 	"sync"
 	"time"
 )
 
-// timer waits for instants. until reports false when it was ended, which another
+// Timer waits for instants. Until reports false when it was ended, which another
 // goroutine may do at any time.
-type timer interface {
-	until(at time.Time) bool
-	end()
+type Timer interface {
+	Until(at time.Time) bool
+	End()
 }
 
 // plainTimer is that of the runtime.
@@ -25,7 +25,8 @@ func newPlainTimer() *plainTimer {
 	return &plainTimer{t: t, done: make(chan struct{})}
 }
 
-func (p *plainTimer) until(at time.Time) bool {
+// Until implements Timer.
+func (p *plainTimer) Until(at time.Time) bool {
 	select {
 	case <-p.done:
 		return false
@@ -45,4 +46,5 @@ func (p *plainTimer) until(at time.Time) bool {
 	}
 }
 
-func (p *plainTimer) end() { p.once.Do(func() { close(p.done) }) }
+// End implements Timer.
+func (p *plainTimer) End() { p.once.Do(func() { close(p.done) }) }

@@ -1,0 +1,7 @@
+// Package clock has what a generator of load needs of time: timers that wake up when they
+// are to, and how much of the processors it has taken.
+//
+// Non-goals: when what is due (load/pace).
+//
+// Goroutines: none.
+package clock

@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/skein-project/skein/load"
+	"github.com/skein-project/skein/load/guard"
+	"github.com/skein-project/skein/load/h1"
+)
+
+// ProofPath is where a target shows that it is meant, by the id of the cluster.
+const ProofPath = "/.well-known/skein-load"
+
+// maxProof bounds what is read of such an answer.
+const maxProof = 4 << 10
+
+// prove asks a target that must show that it is meant; once it has, it is believed.
+func (n *network) prove(ctx context.Context, o *origin) error {
+	if !o.limits.Proof || o.proved.Load() {
+		return nil
+	}
+	if err := n.askProof(ctx, o); err != nil {
+		return &blockedError{reason: guard.Unproven, why: fmt.Sprintf("%s%s does not answer with the id of the cluster: %v", o.Origin, ProofPath, err)}
+	}
+	o.proved.Store(true)
+	return nil
+}
+
+// askProof makes the one request that such a target gets before.
+func (n *network) askProof(ctx context.Context, o *origin) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	list, _, err := n.resolve(ctx, o, false)
+	if err != nil {
+		return err
+	}
+	c, _, _, err := n.connect(ctx, o, list)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if o.TLS {
+		cfg := n.tls.Clone()
+		if cfg.ServerName == "" {
+			cfg.ServerName = o.Name
+		}
+		cfg.NextProtos = onlyH1
+		secure := tls.Client(c, cfg)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return err
+		}
+		c = secure
+	}
+	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nConnection: close\r\n\r\n", ProofPath, o.Host, n.o.Agent); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(io.LimitReader(c, h1.MaxHead)), nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxProof))
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("the status is %d", resp.StatusCode)
+	case strings.TrimSpace(string(text)) != n.o.Proof || n.o.Proof == "":
+		return fmt.Errorf("it is %.60q", text)
+	}
+	return nil
+}
+
+// room waits until one connection more may be open.
+func (n *network) room(ctx context.Context, o *origin) (release func(), err error) {
+	if o.entry == nil || o.entry.open == nil {
+		return func() {}, nil
+	}
+	select {
+	case o.entry.open <- struct{}{}:
+	default:
+		n.full.Store(true)
+		select {
+		case o.entry.open <- struct{}{}:
+		case <-ctx.Done():
+			return nil, &h1.Error{Class: ended(ctx, load.Generator), Err: fmt.Errorf("the host allows %d connections to %s at a time", cap(o.entry.open), o.Host)}
+		}
+	}
+	var once sync.Once
+	return func() { once.Do(func() { <-o.entry.open }) }, nil
+}
+
+// counted is a connection that makes room for another one when it is closed.
+func counted(c net.Conn, o *origin, release func()) net.Conn {
+	if o.entry == nil || o.entry.open == nil {
+		return c
+	}
+	limited := &limitedConn{c, release}
+	if _, ok := c.(syscall.Conn); ok {
+		return &limitedSocket{limited}
+	}
+	return limited
+}
+
+type limitedConn struct {
+	net.Conn
+	release func()
+}
+
+// Close implements net.Conn.
+func (c *limitedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}
+
+// limitedSocket is one of the kernel, which says whether it is alive.
+type limitedSocket struct{ *limitedConn }
+
+// SyscallConn implements syscall.Conn.
+func (c *limitedSocket) SyscallConn() (syscall.RawConn, error) {
+	return c.Conn.(syscall.Conn).SyscallConn() //nolint:forcetypeassert // see counted
+}
