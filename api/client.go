@@ -90,6 +90,9 @@ func (c *Client) Doctor(ctx context.Context) (Doctor, error) {
 // Mesh shows the WireGuard device and its peers.
 func (c *Client) Mesh(ctx context.Context) (Mesh, error) { return get[Mesh](ctx, c, "/v1/mesh") }
 
+// Zones shows how the zones are.
+func (c *Client) Zones(ctx context.Context) (Zones, error) { return get[Zones](ctx, c, "/v1/zones") }
+
 // Lease shows the lease.
 func (c *Client) Lease(ctx context.Context) (Lease, error) { return get[Lease](ctx, c, "/v1/lease") }
 

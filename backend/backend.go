@@ -25,6 +25,7 @@ import (
 	"github.com/skein-project/skein/backend/trial"
 	"github.com/skein-project/skein/backend/waits"
 	"github.com/skein-project/skein/backend/workflows"
+	"github.com/skein-project/skein/backend/zones"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/config"
@@ -211,6 +212,7 @@ func New(o Options) *Backend {
 		Get: o.Artefacts.Get, Spread: b.jobs.spread.To, Keep: o.Outputs.Put, Kept: o.Outputs.Get,
 		Aware: func(kind event.Kind) error { return aware(view(), kind) }, Logger: o.Logger,
 	})
+	b.workers.Board = zones.New(zones.Options{View: view, Workers: o.Scheduler.Workers, Remote: o.Forward, Note: o.Recorder.Record, Now: o.Now, Logger: o.Logger, Registerer: o.Metrics})
 	b.jobs.Logs = joblogs.New(joblogs.Options{
 		Self: self, Log: o.Log, Ring: o.Words, Members: func() []cluster.NodeID { return livingMembers(view()) }, Read: o.Outputs.Get, Remote: o.Forward,
 	})
@@ -250,9 +252,9 @@ func New(o Options) *Backend {
 
 // Handle registers what this host carries out for others.
 func (b *Backend) Handle(r *forward.Router) {
-	b.users.Desk.Handle(r)
-	b.jobs.Runs.Handle(r)
-	b.jobs.Loads.Handle(r)
+	for _, part := range []interface{ Handle(r *forward.Router) }{b.users.Desk, b.jobs.Runs, b.jobs.Loads, b.workers.Board} {
+		part.Handle(r)
+	}
 	forward.Handle(r, forward.Carry, b.carried)
 	forward.Handle(r, forward.CheckLog, b.checkLogFor)
 	forward.Handle(r, forward.Debug, b.hostStatus.Hosts.Serve)
@@ -279,13 +281,13 @@ func (b *Backend) Handle(r *forward.Router) {
 }
 
 // Run does what nobody waits for, until ctx ends: it checks the whole log, when asked
-// to and slowly once a day, takes the groups of jobs.groups_file and jobs.groups_url
-// into it, gathers half-edges while somebody looks at them, and reads in the log how the
-// publishing goes and which hosts stopped.
+// to and slowly once a day, takes the groups of jobs.groups_file and jobs.groups_url into
+// it, gathers half-edges while somebody looks at them, reads in the log how the publishing
+// goes and which hosts stopped, and judges the zones while this host holds.
 func (b *Backend) Run(ctx context.Context) error {
-	errs := make([]error, 5)
+	errs := make([]error, 6)
 	var all sync.WaitGroup
-	for i, run := range []func(context.Context) error{b.checks.run, b.sync.Run, b.links.Run, b.hostStatus.published.Run, b.members.gone.Run} {
+	for i, run := range []func(context.Context) error{b.checks.run, b.sync.Run, b.links.Run, b.hostStatus.published.Run, b.members.gone.Run, b.workers.Board.Run} {
 		all.Go(func() { errs[i] = run(ctx) })
 	}
 	all.Wait()

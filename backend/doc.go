@@ -9,6 +9,6 @@
 // belongs to a pure package, and keeps no state but caches: the state's hash, the
 // rate of jobs, the last check of the log.
 //
-// Goroutines: Run blocks until its context ends; the caller owns it and its three. A submit starts one per voter that gets an artefact and one per
+// Goroutines: Run blocks until its context ends; the caller owns it and those of its parts. A submit starts one per voter that gets an artefact and one per
 // directory is started to verify an onion address; all end with the call.
 package backend

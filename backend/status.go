@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/backend/convert"
 	"github.com/skein-project/skein/backend/groupsync"
 	"github.com/skein-project/skein/backend/published"
+	"github.com/skein-project/skein/backend/zones"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
@@ -129,6 +130,7 @@ func (h *hostStatus) Status(context.Context) (api.Status, error) {
 		}
 	}
 	st.Members.Left = len(h.roster.Retired())
+	st.Reasons = append(st.Reasons, zones.Lost(v)...)
 	if why := doctor.CutOff(v, time.Since(h.started)); why != "" {
 		st.Reasons = append(st.Reasons, why)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/zones"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord"
@@ -28,6 +29,7 @@ type workerLister interface {
 
 // workers shows this host's worker and those of all hosts, and drains them.
 type workers struct {
+	*zones.Board
 	self   cluster.NodeID
 	worker Worker
 	sched  workerLister

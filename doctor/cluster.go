@@ -441,6 +441,7 @@ func clusterChecks(f Cluster, kernelClock func() verdict) []check {
 		later(groupCluster, "lease-margin", judgeLease),
 		later(groupCluster, "voters", judgeVoters),
 		later(groupCluster, "publisher", judgePublisher),
+		later(groupCluster, "zones", judgeZoneHosts),
 		one(groupCluster, "lease-profile", judgeProfile),
 		one(groupCluster, "identity", judgeIdentity),
 		later(groupCluster, "local-health", judgeLocalHealth),

@@ -363,6 +363,25 @@ func hostAlerts() []Alert {
 			}},
 		},
 		{
+			Name: "SkeinZoneUnhealthy", Severity: warning, For: 2 * minute,
+			Expr:    `skein_zone_health >= 3`,
+			Summary: "{{ $labels.instance }} finds zone {{ $labels.zone }} degraded or unhealthy.",
+			Fires: []History{{
+				Name: "the hosts of one are gone", At: 4 * minute, Want: []map[string]string{labels("job", "blue", "instance", "n1", "zone", "fra")},
+				Series: map[string]string{
+					blue("skein_zone_health", "n1", `zone="fra"`): "1x2 4x20",
+					blue("skein_zone_health", "n1", `zone="ams"`): "1x22",
+				},
+			}},
+			Quiet: []History{{
+				Name: "one is full, and another has hosts that start again", At: 8 * minute,
+				Series: map[string]string{
+					blue("skein_zone_health", "n1", `zone="fra"`): "1x2 2x30",
+					blue("skein_zone_health", "n1", `zone="ams"`): "1x2 3x5 1x25",
+				},
+			}},
+		},
+		{
 			Name: "SkeinClockOffset", Severity: warning, For: 2 * minute,
 			Expr:    `count by (job, peer) (abs(skein_clock_offset_seconds) > 1) > 0.5 * count by (job, peer) (skein_clock_offset_seconds)`,
 			Summary: "Most hosts of {{ $labels.job }} find the clock of {{ $labels.peer }} off by more than a second.",

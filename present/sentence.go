@@ -82,6 +82,9 @@ var sentences = map[event.Kind]sayer{
 	event.KindHostLoad: of(func(w cluster.NodeID, b event.HostLoad) string {
 		return fmt.Sprintf("load of %s is %s by %s, was %s", w, b.Level, OrDash(b.Signal), b.Was)
 	}),
+	event.KindZoneHealth: of(func(_ cluster.NodeID, b event.ZoneHealth) string {
+		return fmt.Sprintf("zone %s is %s, was %s%s", b.Zone, b.Health, b.Was, because(b.Why))
+	}),
 	event.KindConfigReloaded: of(func(w cluster.NodeID, b event.ConfigReloaded) string {
 		return fmt.Sprintf("%s read its configuration again: %s changed", w, list(b.Keys))
 	}),

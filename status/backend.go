@@ -123,6 +123,8 @@ type JobControl interface {
 	Workers(ctx context.Context) (api.Workers, error)
 	// WorkerGroups is the same, with the outside workers of each gateway as one.
 	WorkerGroups(ctx context.Context) (api.Workers, error)
+	// Zones tells how the zones are, by the holder if it answers.
+	Zones(ctx context.Context) (api.Zones, error)
 	// Groups tells who belongs to the groups that permissions name; SetGroup
 	// replaces the members of one. Set was checked by itself.
 	Groups(ctx context.Context) (api.Groups, error)

@@ -73,6 +73,7 @@ func (hs *handlers) table() []route {
 		get(access.Look, "/v1/lease/history", past.Terms(b.LeaseHistory), past.TermsParams...),
 		read("/v1/lease/voters", b.Voters),
 		read("/v1/workers", b.Workers),
+		read("/v1/zones", b.Zones),
 		read("/v1/log/snapshots", b.Snapshots),
 		get(access.Read, "/v1/jobs", hs.jobs, pageParams...),
 		get(access.Read, "/v1/jobs/{id}", ofJob(hs, b.Job)),

@@ -91,6 +91,7 @@ const (
 	KindIncarnation    Kind = "incarnation"         // Incarnation
 	KindHostDisk       Kind = "host_disk"           // HostDisk
 	KindHostLoad       Kind = "host_load"           // HostLoad
+	KindZoneHealth     Kind = "zone_health"         // ZoneHealth
 	KindMemberJoined   Kind = "member_joined"       // MemberJoined
 	KindMemberRenewed  Kind = "member_renewed"      // MemberRenewed
 	KindMemberRekeyed  Kind = "member_rekeyed"      // MemberRekeyed

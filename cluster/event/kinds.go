@@ -40,7 +40,7 @@ type KindInfo struct {
 
 // Level counts the sets of kinds that programs have known. Hosts tell each other
 // theirs: nobody writes a kind that a member which lives would not understand.
-const Level = 12
+const Level = 13
 
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
@@ -63,6 +63,7 @@ var since = map[Kind]uint32{
 	KindHostLoad:   10,
 	KindLoadRun:    11,
 	FilesOfJob():   12,
+	KindZoneHealth: 13,
 }
 
 // LogOfFailure is no kind but something that events of an older kind, chunk_failed, may
@@ -105,6 +106,10 @@ func KindTable() []KindInfo {
 		{
 			KindHostLoad, Fact, "every host", "it is overloaded, or is not any more: it got to another level, one of the two high or above",
 			HostLoad{Level: "high", Was: "elevated", Signal: "work delay", Score: 4.5},
+		},
+		{
+			KindZoneHealth, Fact, "the holder", "a zone is healthy, busy, degraded or unhealthy, and was something else, of which one is degraded or unhealthy",
+			ZoneHealth{Zone: "fra", Health: "unhealthy", Was: "healthy", Why: "none of 3 hosts is alive", Hosts: 3},
 		},
 		{
 			KindConfigReloaded, Fact, "every host", "its configuration was read again and other settings hold",

@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/cmd/skein/loadtest"
 	"github.com/skein-project/skein/cmd/skein/local"
 	"github.com/skein-project/skein/cmd/skein/man"
+	"github.com/skein-project/skein/cmd/skein/zones"
 )
 
 // deps is what the commands reach beyond the socket.
@@ -84,7 +85,7 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"cluster", "The cluster", append(hosts.Commands(a, d.hosts), gateway.Command(a))},
+		{"cluster", "The cluster", append(hosts.Commands(a, d.hosts), zones.Command(a), gateway.Command(a))},
 		{"jobs", "Jobs", append(jobs.Commands(a, d.jobs), loadtest.Command(a, loadtest.Options{Version: d.local.Version, Mesh: d.mesh}))},
 		{"host", "This host", append(local.Commands(a, d.local), man.Command(d.local.Version))},
 	} {

@@ -50,6 +50,7 @@ var pure = []string{
 	"onion/policy",
 	"overload",
 	"present",
+	"present/pseudonym",
 	"present/series",
 	"present/trace",
 	"publisher/descriptor",
@@ -73,6 +74,7 @@ var pure = []string{
 	"scheduler/seats",
 	"scheduler/stream",
 	"scheduler/waits",
+	"scheduler/zone",
 }
 
 // pureDeps lists what pure packages import beyond the vocabulary: other pure
@@ -222,7 +224,7 @@ var leaves = []string{"internal/advice", "internal/bucket", "internal/budget", "
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
 var rooms = map[string][]string{
-	"backend":            {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/joblogs", "backend/joboutputs", "backend/loads", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/spread", "backend/stops", "backend/trial", "backend/waits", "backend/workerlist", "backend/workflows", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "load/slice", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner", "worker/words"},
+	"backend":            {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/joblogs", "backend/joboutputs", "backend/loads", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/spread", "backend/stops", "backend/trial", "backend/waits", "backend/workerlist", "backend/workflows", "backend/zones", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "load/slice", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner", "worker/words"},
 	"backend/kept":       {"config", "coord", "worker/artefact", "worker/words"},
 	"backend/joblogs":    {"api", "forward", "worker/words"},
 	"backend/joboutputs": {"api"},
@@ -240,6 +242,7 @@ var rooms = map[string][]string{
 	"backend/trial":      {"api", "worker/runner"},
 	"backend/waits":      {"api", "backend/convert", "forward", "scheduler"},
 	"backend/workerlist": {"api"},
+	"backend/zones":      {"api", "coord", "forward", "internal/wait"},
 	"backend/workflows":  {"api", "forward", "scheduler/runs"},
 	"backend/convert":    {"api", "coord", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/segment", "eventlog/snapshots"},
 	"doctor":             {"api", "config", "coord", "coord/join", "coord/join/starts", "coord/store", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/snapshots", "eventlog/wire", "gateway/centrifugo", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "store/postgres", "store/redis", "tor"},
@@ -266,15 +269,16 @@ var rooms = map[string][]string{
 var top = map[string][]string{
 	"daemon":               {"*"},
 	"internal/demo":        {"api", "client", "internal/cut", "internal/tornet", "internal/wait"},
-	"cmd/skein":            {"daemon", "doctor", "offline", "outside", "internal/demo", "internal/demo/scaleout", "api", "config", "cmd/skein/cli", "cmd/skein/gateway", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/loadtest", "cmd/skein/local", "cmd/skein/man"},
+	"cmd/skein":            {"daemon", "doctor", "offline", "outside", "internal/demo", "internal/demo/scaleout", "api", "config", "cmd/skein/cli", "cmd/skein/gateway", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/loadtest", "cmd/skein/local", "cmd/skein/man", "cmd/skein/zones"},
 	"cmd/skein/cli":        {"access", "api", "client", "config", "present"},
 	"cmd/skein/gateway":    {"access", "api", "config", "gateway/centrifugo", "present", "cmd/skein/cli"},
-	"cmd/skein/hosts":      {"access", "offline", "api", "config", "present", "tui", "cmd/skein/cli"},
+	"cmd/skein/hosts":      {"access", "offline", "api", "config", "present", "present/pseudonym", "tui", "cmd/skein/cli"},
 	"cmd/skein/joblogs":    {"api", "present", "cmd/skein/cli"},
 	"cmd/skein/joboutputs": {"api", "present", "cmd/skein/cli"},
 	"cmd/skein/jobtrace":   {"api", "present", "present/trace", "cmd/skein/cli"},
 	"cmd/skein/jobs":       {"internal/wait", "offline", "api", "client", "config", "present", "cmd/skein/cli", "cmd/skein/joblogs", "cmd/skein/joboutputs", "cmd/skein/jobtrace"},
 	"cmd/skein/local":      {"daemon", "docs", "docs/topics", "offline", "outside", "internal/certfile", "internal/demo", "api", "client", "config", "present", "web", "cmd/skein/cli"},
+	"cmd/skein/zones":      {"api", "present", "cmd/skein/cli"},
 	"cmd/skein/loadtest":   {"api", "config", "load", "load/bundle", "load/convert", "load/engine", "load/guard", "load/live", "load/push", "load/slice", "load/report", "load/rule", "load/stat", "present", "tui/loadview", "cmd/skein/cli"},
 	"cmd/skein/man":        {"config", "docs/topics", "cmd/skein/cli"},
 

@@ -40,7 +40,7 @@ var of = map[string]overload.Lane{
 	post + "/v1/schedules/{id}/pause": overload.Control, post + "/v1/schedules/{id}/resume": overload.Submit, post + "/v1/schedules/{id}/run": overload.Submit,
 	get + "/v1/schedules/{id}": overload.Status, get + "/v1/schedules": overload.List,
 	get + "/v1/workflows/{id}": overload.Status, get + "/v1/events/{node}/{inc}/{seq}": overload.Status, get + "/v1/mesh": overload.Status,
-	get + "/v1/lease/voters": overload.Status, get + "/v1/log/snapshots": overload.Status, get + "/v1/openapi.json": overload.Status,
+	get + "/v1/zones": overload.Status, get + "/v1/lease/voters": overload.Status, get + "/v1/log/snapshots": overload.Status, get + "/v1/openapi.json": overload.Status,
 	put + "/v1/users/{name}": overload.Status, put + "/v1/members/{node}/owner": overload.Status, put + "/v1/groups/{name}": overload.Status,
 	post + "/v1/gateway/workers": overload.Status, post + "/v1/gateway/tokens": overload.Status, post + "/v1/tokens": overload.Status,
 	post + "/v1/log/snapshots": overload.Status, get + "/v1/gateway": overload.Status,

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/present"
+	"github.com/skein-project/skein/present/pseudonym"
 )
 
 func packed(t *testing.T, text []byte) []byte {
@@ -136,7 +136,7 @@ func TestDisguise(t *testing.T) {
 	add("heap.pprof", heap.String(), "")
 	add("cpu.pprof", text, "") // no profile
 	hosts := []bundleHost{h, {Node: "planted-host", Error: text, Files: []bundleFile{}}}
-	n := present.NewPseudonyms()
+	n := pseudonym.New()
 	disguise(n, hosts)
 	files, m := written(t, bundling{pseudonyms: true}, hosts)
 	if !m.Pseudonyms || len(files) != 7 || m.Hosts[0].Node != "host-1" || !strings.Contains(string(files["manifest.json"]), "proves nothing") {

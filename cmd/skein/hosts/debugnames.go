@@ -12,38 +12,38 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
-	"github.com/skein-project/skein/present"
+	"github.com/skein-project/skein/present/pseudonym"
 )
 
 // namesOf are the names of hosts and users that are known beside those that the files
 // name: of the cluster, and of this machine.
-func namesOf(a *cli.App, ctx context.Context, c *api.Client, hosts []cluster.NodeID) (*present.Pseudonyms, error) {
+func namesOf(a *cli.App, ctx context.Context, c *api.Client, hosts []cluster.NodeID) (*pseudonym.Names, error) {
 	ctx, cancel := a.Limited(ctx)
 	defer cancel()
-	n := present.NewPseudonyms()
+	n := pseudonym.New()
 	for _, h := range hosts {
-		n.Add(present.HostName, string(h))
+		n.Add(pseudonym.Host, string(h))
 	}
 	users, err := c.Users(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, u := range users.Users {
-		n.Add(present.UserName, u.Name)
+		n.Add(pseudonym.User, u.Name)
 	}
 	if name, err := os.Hostname(); err == nil && name != "localhost" {
-		n.Add(present.HostName, name)
+		n.Add(pseudonym.Host, name)
 		short, _, _ := strings.Cut(name, ".")
-		n.Add(present.HostName, short)
+		n.Add(pseudonym.Host, short)
 	}
 	if u, err := user.Current(); err == nil && u.Username != "root" {
-		n.Add(present.UserName, u.Username)
+		n.Add(pseudonym.User, u.Username)
 	}
 	return n, nil
 }
 
 // disguise replaces the names in all that hosts gave.
-func disguise(n *present.Pseudonyms, hosts []bundleHost) {
+func disguise(n *pseudonym.Names, hosts []bundleHost) {
 	for _, h := range hosts {
 		n.Learn([]byte(h.Error))
 		for i, f := range h.Files {
@@ -66,7 +66,7 @@ func disguise(n *present.Pseudonyms, hosts []bundleHost) {
 }
 
 // disguised is one file; nil: its form is not known, so nothing of it is told.
-func disguised(n *present.Pseudonyms, f *bundleFile, text []byte) []byte {
+func disguised(n *pseudonym.Names, f *bundleFile, text []byte) []byte {
 	switch path.Ext(f.Name) {
 	case ".json", ".jsonl":
 		text = n.JSON(text)
@@ -90,7 +90,7 @@ func disguised(n *present.Pseudonyms, f *bundleFile, text []byte) []byte {
 }
 
 // writeNames writes what stands for which name to a file of its own.
-func writeNames(f *os.File, n *present.Pseudonyms) error {
+func writeNames(f *os.File, n *pseudonym.Names) error {
 	text, err := json.MarshalIndent(n.Pairs(), "", " ")
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package present
+package pseudonym
 
 import (
 	"cmp"
@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// NameKind is what a name is of, and how its pseudonym begins.
-type NameKind string
+// Kind is what a name is of, and how its pseudonym begins.
+type Kind string
 
 // Kinds of names.
 const (
-	HostName    NameKind = "host"
-	UserName    NameKind = "user"
-	ZoneName    NameKind = "zone"
-	ClusterName NameKind = "cluster"
-	DomainName  NameKind = "domain"
-	OnionName   NameKind = "onion"
-	AddressName NameKind = "address"
+	Host    Kind = "host"
+	User    Kind = "user"
+	Zone    Kind = "zone"
+	Cluster Kind = "cluster"
+	Domain  Kind = "domain"
+	Onion   Kind = "onion"
+	Address Kind = "address"
 )
 
 // Bounds of what is known: what a hostile host says must not grow without end.
@@ -31,42 +31,42 @@ const (
 	maxName  = 255
 )
 
-// Pseudonyms takes the names out of what skein says of a cluster: of hosts, users, zones
+// Names takes the names out of what skein says of a cluster: of hosts, users, zones
 // and the cluster itself, addresses, onion addresses and domains. Each gets another one,
 // the same wherever it stands, so that what is left can still be followed. A name is
 // replaced wherever it stands as a word, in upper case too, also where a host is named
 // like a word of skein's own; what has one inside base64 or hex is left out. Names of jobs,
 // groups and labels, keys and numbers of users stay.
 // It is to know all of them before it replaces the first.
-type Pseudonyms struct {
+type Names struct {
 	known   map[string]string // in lower case, to their pseudonyms
 	byFirst [256][]string     // known ones by their first byte, the longest first
 	addrs   map[netip.Addr]string
-	given   map[NameKind]int
+	given   map[Kind]int
 	list    []Pair
 	keys    [][]byte // of onion addresses, which may stand there as keys
 }
 
 // Pair is a name and what stands for it.
 type Pair struct {
-	Kind      NameKind `json:"kind"`
-	Name      string   `json:"name"`
-	Pseudonym string   `json:"pseudonym"`
+	Kind      Kind   `json:"kind"`
+	Name      string `json:"name"`
+	Pseudonym string `json:"pseudonym"`
 }
 
-// NewPseudonyms returns ones that know no name.
-func NewPseudonyms() *Pseudonyms {
-	return &Pseudonyms{known: map[string]string{}, addrs: map[netip.Addr]string{}, given: map[NameKind]int{}}
+// New returns ones that know no name.
+func New() *Names {
+	return &Names{known: map[string]string{}, addrs: map[netip.Addr]string{}, given: map[Kind]int{}}
 }
 
 // Pairs are all names that were learned, or found in what was replaced.
-func (n *Pseudonyms) Pairs() []Pair { return n.list }
+func (n *Names) Pairs() []Pair { return n.list }
 
 // Add has a name replaced.
-func (n *Pseudonyms) Add(kind NameKind, name string) { n.give(kind, name) }
+func (n *Names) Add(kind Kind, name string) { n.give(kind, name) }
 
 // give returns the pseudonym of a name, a new one if it has none.
-func (n *Pseudonyms) give(kind NameKind, name string) string {
+func (n *Names) give(kind Kind, name string) string {
 	name = strings.ToLower(name)
 	if as, ok := n.known[name]; ok || name == "" || len(name) > maxName || len(n.known) >= maxNames {
 		return cmp.Or(as, "[left out]")
@@ -79,7 +79,7 @@ func (n *Pseudonyms) give(kind NameKind, name string) string {
 	return as
 }
 
-func (n *Pseudonyms) next(kind NameKind, name string) string {
+func (n *Names) next(kind Kind, name string) string {
 	n.given[kind]++
 	as := fmt.Sprintf("%s-%d", kind, n.given[kind])
 	n.list = append(n.list, Pair{kind, name, as})
@@ -88,7 +88,7 @@ func (n *Pseudonyms) next(kind NameKind, name string) string {
 
 // address is what stands for an address: another one of its family, of those that are
 // for examples and measurements. Addresses that are the same on every machine stay.
-func (n *Pseudonyms) address(a netip.Addr) string {
+func (n *Names) address(a netip.Addr) string {
 	a = a.WithZone("")
 	if a.Is4In6() {
 		return "::ffff:" + n.address(a.Unmap())
@@ -108,7 +108,7 @@ func (n *Pseudonyms) address(a netip.Addr) string {
 		as = netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 14: byte(i >> 8), 15: byte(i)})
 	}
 	n.addrs[a] = as.String()
-	n.list = append(n.list, Pair{AddressName, a.String(), as.String()})
+	n.list = append(n.list, Pair{Address, a.String(), as.String()})
 	return as.String()
 }
 
@@ -121,11 +121,11 @@ const (
 var onionEncoding = base32.StdEncoding.WithPadding(base32.NoPadding)
 
 // onion is what stands for an onion address.
-func (n *Pseudonyms) onion(address string) string {
+func (n *Names) onion(address string) string {
 	if raw, err := onionEncoding.DecodeString(strings.ToUpper(address)); err == nil && n.known[strings.ToLower(address)] == "" && len(n.keys) < maxNames {
 		n.keys = append(n.keys, raw[:onionKey])
 	}
-	return n.give(OnionName, address)
+	return n.give(Onion, address)
 }
 
 var (
@@ -139,25 +139,25 @@ var (
 )
 
 // keys of JSON whose values are names.
-var keyKinds = map[string]NameKind{
-	"node": HostName, "host": HostName, "holder": HostName, "peer": HostName, "cluster": ClusterName, "cluster_name": ClusterName, "zone": ZoneName,
+var keyKinds = map[string]Kind{
+	"node": Host, "host": Host, "holder": Host, "peer": Host, "cluster": Cluster, "cluster_name": Cluster, "zone": Zone,
 }
 
 // Learn finds the names in a file of skein's: by the keys under which JSON has them, line
 // by line if it has several values, and by their form in any text.
-func (n *Pseudonyms) Learn(text []byte) {
+func (n *Names) Learn(text []byte) {
 	for _, m := range principal.FindAllSubmatch(text, maxNames) {
-		n.Add(UserName, strings.TrimRight(string(m[1]), "."))
+		n.Add(User, strings.TrimRight(string(m[1]), "."))
 	}
 	for _, m := range home.FindAllSubmatch(text, maxNames) {
-		n.Add(UserName, string(m[1]))
+		n.Add(User, string(m[1]))
 	}
 	for _, m := range address.FindAll(text, maxNames) {
 		n.onion(string(m))
 	}
 	for _, m := range domain.FindAllSubmatch(text, maxNames) {
 		if name := cmp.Or(string(m[1]), string(m[2])); !strings.HasSuffix(strings.ToLower(name), ".onion") && !strings.HasSuffix(name, ".go") {
-			n.Add(DomainName, name)
+			n.Add(Domain, name)
 		}
 	}
 	for dec := json.NewDecoder(strings.NewReader(string(text))); ; {
@@ -169,7 +169,7 @@ func (n *Pseudonyms) Learn(text []byte) {
 	}
 }
 
-func (n *Pseudonyms) learn(key string, v any) {
+func (n *Names) learn(key string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, x := range v {
@@ -181,7 +181,7 @@ func (n *Pseudonyms) learn(key string, v any) {
 		}
 	case string:
 		kind, ok := keyKinds[key]
-		if ok && v != "" && (kind != HostName || hostName.MatchString(v)) {
+		if ok && v != "" && (kind != Host || hostName.MatchString(v)) {
 			n.Add(kind, v)
 		}
 	}

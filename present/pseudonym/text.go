@@ -1,4 +1,4 @@
-package present
+package pseudonym
 
 import (
 	"bytes"
@@ -13,11 +13,11 @@ import (
 const leftOut = "[left out]"
 
 // Text returns a text without names.
-func (n *Pseudonyms) Text(text []byte) []byte { return n.text(text, false) }
+func (n *Names) Text(text []byte) []byte { return n.text(text, false) }
 
 // text replaces what stands as a word. Bare text of JSON is no string: what would be a
 // value there stays.
-func (n *Pseudonyms) text(text []byte, bare bool) []byte {
+func (n *Names) text(text []byte, bare bool) []byte {
 	out := make([]byte, 0, len(text)+len(text)/8)
 	for i := 0; i < len(text); {
 		if size, as := n.at(text, i, bare); size > 0 {
@@ -33,7 +33,7 @@ func (n *Pseudonyms) text(text []byte, bare bool) []byte {
 func inWord(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 // at finds what begins at text[i], and says what stands for it.
-func (n *Pseudonyms) at(text []byte, i int, bare bool) (size int, as string) {
+func (n *Names) at(text []byte, i int, bare bool) (size int, as string) {
 	rest, begins := text[i:], i == 0 || !inWord(text[i-1])
 	if begins {
 		if size = wordLen(rest); size == onionLen && encoded32(rest[:size]) {
@@ -47,7 +47,7 @@ func (n *Pseudonyms) at(text []byte, i int, bare bool) (size int, as string) {
 }
 
 // nameAt finds the longest known name at the beginning of rest.
-func (n *Pseudonyms) nameAt(rest []byte, begins, bare bool) (size int, as string) {
+func (n *Names) nameAt(rest []byte, begins, bare bool) (size int, as string) {
 	for _, name := range n.byFirst[lower(rest[0])] {
 		size := len(name)
 		switch {
@@ -84,7 +84,7 @@ func encoded32(b []byte) bool {
 const maxAddr = 45
 
 // addressAt finds an address at the beginning of rest.
-func (n *Pseudonyms) addressAt(rest []byte) (size int, as string) {
+func (n *Names) addressAt(rest []byte) (size int, as string) {
 	run, colons, dots := 0, 0, 0
 	for run < min(len(rest), maxAddr+7) && strings.IndexByte("0123456789abcdefABCDEF:.", rest[run]) >= 0 {
 		switch rest[run] {
@@ -112,7 +112,7 @@ func (n *Pseudonyms) addressAt(rest []byte) (size int, as string) {
 // JSON returns JSON, or the text of metrics, without names: strings are read and written
 // anew, so that neither an escape hides a name nor a name breaks an escape. A string that
 // was cut off counts to the end of its line.
-func (n *Pseudonyms) JSON(text []byte) []byte {
+func (n *Names) JSON(text []byte) []byte {
 	out := make([]byte, 0, len(text)+len(text)/8)
 	for len(text) > 0 {
 		i := bytes.IndexByte(text, '"')
@@ -148,7 +148,7 @@ func stringLen(text []byte) (size int, whole bool) {
 const longestEscape = 12
 
 // literal replaces what is in a string.
-func (n *Pseudonyms) literal(text []byte, whole bool) []byte {
+func (n *Names) literal(text []byte, whole bool) []byte {
 	var s string
 	if whole {
 		if json.Unmarshal(text, &s) != nil {
@@ -180,7 +180,7 @@ const leastEncoded = 12
 
 // value replaces what is in a string that was read. What is encoded in it and has a name
 // inside is left out.
-func (n *Pseudonyms) value(s string) string {
+func (n *Names) value(s string) string {
 	var out []byte
 	for len(s) > 0 {
 		size := encodedLen(s)
@@ -206,7 +206,7 @@ func encodedLen(s string) int {
 }
 
 // hides reports whether an encoding has a name or the key of an onion address inside.
-func (n *Pseudonyms) hides(part string) bool {
+func (n *Names) hides(part string) bool {
 	plain := strings.TrimRight(part, "=")
 	for _, decode := range []func(string) ([]byte, error){hex.DecodeString, base64.RawStdEncoding.DecodeString, base64.RawURLEncoding.DecodeString} {
 		if raw, err := decode(plain); err == nil && n.names(raw) {
@@ -216,7 +216,7 @@ func (n *Pseudonyms) hides(part string) bool {
 	return false
 }
 
-func (n *Pseudonyms) names(raw []byte) bool {
+func (n *Names) names(raw []byte) bool {
 	for _, key := range n.keys {
 		if bytes.Contains(raw, key) {
 			return true

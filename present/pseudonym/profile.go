@@ -1,4 +1,4 @@
-package present
+package pseudonym
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ const stringTable = 6
 var errProfile = errors.New("not the form of a profile")
 
 // Profile returns a profile of the runtime's (profile.proto, packed by gzip) without names.
-func (n *Pseudonyms) Profile(packed []byte) ([]byte, error) {
+func (n *Names) Profile(packed []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, fmt.Errorf("unpack profile: %w", err)

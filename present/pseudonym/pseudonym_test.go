@@ -1,4 +1,4 @@
-package present
+package pseudonym
 
 import (
 	"bytes"
@@ -20,16 +20,16 @@ func onionAddress() string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(append(bytes.Clone(onionPub), 1, 2, 3)))
 }
 
-func known() *Pseudonyms {
-	n := NewPseudonyms()
-	n.Add(HostName, "n1")
-	n.Add(HostName, "n1-old")
-	n.Add(HostName, "berlin")
-	n.Add(HostName, "7")
-	n.Add(UserName, "alice")
-	n.Add(UserName, ".bob-")
-	n.Add(DomainName, "vpn.example.org")
-	n.Add(ZoneName, "east_1")
+func known() *Names {
+	n := New()
+	n.Add(Host, "n1")
+	n.Add(Host, "n1-old")
+	n.Add(Host, "berlin")
+	n.Add(Host, "7")
+	n.Add(User, "alice")
+	n.Add(User, ".bob-")
+	n.Add(Domain, "vpn.example.org")
+	n.Add(Zone, "east_1")
 	return n
 }
 
@@ -55,7 +55,7 @@ func TestText(t *testing.T) {
 			t.Errorf("%q is %q, want %q", c[0], got, c[1])
 		}
 	}
-	if p := n.Pairs(); len(p) != 13 || p[0] != (Pair{HostName, "n1", "host-1"}) {
+	if p := n.Pairs(); len(p) != 13 || p[0] != (Pair{Host, "n1", "host-1"}) {
 		t.Errorf("%d pairs: %v", len(p), p)
 	}
 }
@@ -92,7 +92,7 @@ func TestJSON(t *testing.T) {
 }
 
 func TestLearn(t *testing.T) {
-	n := NewPseudonyms()
+	n := New()
 	n.Learn([]byte(`{"cluster":"blue","node":"n1","members":[{"node":"n2","zone":"north","state":"alive"},{"node":"not a name"}],
 		"actor":"user:carol@n2","err":"dial tcp: lookup gate.example.net on 10.0.0.1:53","url":"https://groups.example.com/x","at":"db.example.org:5432",
 		"file":"main.go:12","dir":"/home/dave/skein","onion":"` + onionAddress() + `.onion:80"}
@@ -119,8 +119,8 @@ func TestProfile(t *testing.T) {
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 0); err != nil {
 		t.Fatal(err)
 	}
-	n := NewPseudonyms()
-	n.Add(UserName, "runtime") // as if somebody were called so: it is there for sure
+	n := New()
+	n.Add(User, "runtime") // as if somebody were called so: it is there for sure
 	out, err := n.Profile(b.Bytes())
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestProfile(t *testing.T) {
 	if !bytes.Contains(was, []byte("runtime.")) || bytes.Contains(is, []byte("runtime.")) || !bytes.Contains(is, []byte("user-1.")) {
 		t.Error("the names are as they were")
 	}
-	back := NewPseudonyms()
+	back := New()
 	back.Add("runtime", "user-1")
 	again, err := back.Profile(out)
 	if err != nil || len(unpacked(again)) < len(was)/2 {

@@ -1,0 +1,42 @@
+package api
+
+import "github.com/skein-project/skein/cluster"
+
+// Zones answers GET /v1/zones, sorted by zone: how the zones are that members name, as
+// the holder judges it. Without one that answers it is what this host sees by itself, in
+// which nothing is known of workers.
+type Zones struct {
+	Header
+	Holder cluster.NodeID `json:"holder"` // who judged; empty: this host did
+	Term   cluster.Term   `json:"term"`
+	Zones  []Zone         `json:"zones"`
+	// Unzoned counts the members that name none.
+	Unzoned int `json:"unzoned"`
+	// Omitted is how many zones more there are: the list has the first MaxZones.
+	Omitted int `json:"omitted,omitempty"`
+}
+
+// MaxZones bounds Zones.Zones.
+const MaxZones = 512
+
+// Zone is one of them. Its hosts are the members that name it and were not drained.
+type Zone struct {
+	Zone string `json:"zone"`
+	// Health is unhealthy: no host lives, or no worker is reached; degraded: fewer than
+	// half of the hosts live, or half of the workers and more are stuck, not ready or
+	// overloaded; busy: no room for 5 s; or healthy. It is worse at once and better after 10 s.
+	Health string `json:"health"`
+	Why    string `json:"why,omitempty"` // in words; empty: it is healthy
+	// ForSeconds is how long it has been so, as far as who judges knows.
+	ForSeconds float64 `json:"for_seconds"`
+	Hosts      int     `json:"hosts"`
+	Alive      int     `json:"alive"`   // of Hosts
+	Drained    int     `json:"drained"` // members that are not in Hosts
+	Slots      int     `json:"slots"`   // of workers that are reached and ready
+	Free       int     `json:"free"`    // slots that have nothing to do
+	Queued     int     `json:"queued"`  // attempts that wait there for one
+	Voters     int     `json:"voters"`
+	// RTTSeconds is the median of the round trips between the answering host and the
+	// hosts there; null: it measured none.
+	RTTSeconds *float64 `json:"rtt_seconds"`
+}

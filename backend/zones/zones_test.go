@@ -1,0 +1,165 @@
+package zones
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/wire"
+	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/overload"
+	"github.com/skein-project/skein/scheduler/plan"
+)
+
+// world is three hosts in two zones, and one in none.
+type world struct {
+	view    *coord.View
+	workers []plan.WorkerView
+	told    []event.ZoneHealth
+	start   time.Time
+	*Board
+	router *forward.Router
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{view: &coord.View{Self: "n1"}, start: time.Now()}
+	w.view.Lease.Role, w.view.Lease.Holder, w.view.Lease.Term, w.view.Lease.Ready = cluster.RoleHolder, "n1", 3, true
+	w.view.Lease.Config.Voters = []cluster.NodeID{"n1", "n3"}
+	for node, zone := range map[cluster.NodeID]string{"n1": "ams", "n2": "ams", "n3": "fra", "n4": ""} {
+		m := coord.MemberView{Health: cluster.Alive, Heard: true, Level: event.Level, RTT: 40 * time.Millisecond}
+		m.Node, m.Zone = node, zone
+		w.view.Members = append(w.view.Members, m)
+		w.workers = append(w.workers, plan.WorkerView{Worker: node, Connected: true, Ready: true, Slots: 2, Window: 6, Tries: 1})
+	}
+	var err error
+	w.router, err = forward.New(forward.Options{Self: "n1", Lease: func() forward.Lease {
+		return forward.Lease{Holder: w.view.Lease.Holder, Holding: w.view.Lease.Role == cluster.RoleHolder}
+	}, Now: w.now, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Board = New(Options{
+		View: func() *coord.View { return w.view }, Workers: func() []plan.WorkerView { return w.workers }, Remote: w.router, Now: w.now,
+		Note: func(_ context.Context, _ event.Kind, body any) {
+			w.told = append(w.told, body.(event.ZoneHealth)) //nolint:forcetypeassert,errcheck // always one
+		},
+		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
+	})
+	w.Handle(w.router)
+	return w
+}
+
+func (w *world) now() time.Duration { return time.Since(w.start) }
+
+func (w *world) member(n cluster.NodeID) *coord.MemberView {
+	for i := range w.view.Members {
+		if w.view.Members[i].Node == n {
+			return &w.view.Members[i]
+		}
+	}
+	return nil
+}
+
+// gauges counts what a collector tells.
+func gauges(c prometheus.Collector) int {
+	out := make(chan prometheus.Metric, 100)
+	c.Collect(out)
+	return len(out)
+}
+
+// TestBoard: the holder judges, the log hears of what is lost, others are told. Who does
+// not hold says what it sees.
+func TestBoard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = w.Run(ctx) }()
+		for i := range w.workers {
+			w.workers[i].Connected = false // which the new holder waits for
+		}
+		time.Sleep(10 * time.Second)
+		for i := range w.workers {
+			w.workers[i].Connected = true
+		}
+		time.Sleep(20 * time.Second)
+		got, err := w.Zones(t.Context())
+		if err != nil || len(got.Zones) != 2 || got.Holder != "n1" || got.Term != 3 || got.Unzoned != 1 || len(w.told) != 0 {
+			t.Fatalf("%+v %v, told %+v", got, err, w.told)
+		}
+		if z := got.Zones[0]; z.Zone != "ams" || z.Health != "healthy" || z.Hosts != 2 || z.Alive != 2 || z.Slots != 4 || z.Free != 2 || z.Voters != 1 || *z.RTTSeconds != 0.04 || z.ForSeconds < 25 {
+			t.Errorf("%+v", z)
+		}
+		w.member("n3").Health = cluster.Suspect
+		time.Sleep(2 * time.Second)
+		if len(w.told) != 1 || w.told[0] != (event.ZoneHealth{Zone: "fra", Health: "unhealthy", Was: "healthy", Why: "none of 1 hosts is alive", Hosts: 1}) {
+			t.Fatalf("%+v", w.told)
+		}
+		if got, _ := w.Zones(t.Context()); got.Zones[1].Health != "unhealthy" || got.Zones[1].RTTSeconds != nil {
+			t.Errorf("%+v", got.Zones[1])
+		}
+		if n := gauges(w.Board); n != 2 {
+			t.Errorf("%d gauges", n)
+		}
+		w.member("n3").Health = cluster.Alive
+		time.Sleep(15 * time.Second)
+		if len(w.told) != 2 || w.told[1].Health != "healthy" || w.told[1].Alive != 1 {
+			t.Fatalf("%+v", w.told)
+		}
+		// Half of the workers of a zone are overloaded by their own word.
+		w.member("n2").Load = &wire.Load{wire.LoadLevel: uint32(overload.High)}
+		time.Sleep(2 * time.Second)
+		if len(w.told) != 3 || w.told[2].Health != "degraded" || w.told[2].Why != "of 2 workers: 1 overloaded" {
+			t.Fatalf("%+v", w.told)
+		}
+		// Its last member takes another zone: there is no such zone any more.
+		w.member("n3").Zone = "ams"
+		time.Sleep(2 * time.Second)
+		if last := w.told[len(w.told)-1]; last.Zone == "fra" && (last.Health != "unhealthy" || last.Hosts != 0) {
+			t.Errorf("%+v", last)
+		}
+		if got, _ := w.Zones(t.Context()); len(got.Zones) != 1 {
+			t.Errorf("%+v", got)
+		}
+		// A member that does not know the event: nothing is written.
+		n := len(w.told)
+		w.member("n4").Level = event.KindZoneHealth.Since() - 1
+		w.member("n1").Health, w.member("n2").Health, w.member("n3").Health = cluster.Dead, cluster.Dead, cluster.Dead
+		time.Sleep(2 * time.Second)
+		if len(w.told) != n {
+			t.Errorf("%+v", w.told[n:])
+		}
+		// Without a holder this host tells what it sees.
+		w.view.Lease.Role, w.view.Lease.Holder = cluster.RoleStandby, ""
+		time.Sleep(2 * time.Second)
+		if got, err := w.Zones(t.Context()); err != nil || got.Holder != "" || got.Zones[0].Health != "unhealthy" {
+			t.Errorf("%+v %v", got, err)
+		}
+		if n := gauges(w.Board); n != 0 {
+			t.Errorf("%d gauges of a host that does not hold", n)
+		}
+	})
+}
+
+// TestLost: the status says which zones are gone, but not of one host what it says anyway.
+func TestLost(t *testing.T) {
+	v := &coord.View{}
+	for i, z := range []string{"ams", "ams", "fra", "fra", "rome", ""} {
+		m := coord.MemberView{Health: cluster.Dead}
+		if m.Zone = z; i == 2 {
+			m.Health = cluster.Alive
+		}
+		v.Members = append(v.Members, m)
+	}
+	if got := Lost(v); len(got) != 1 || got[0] != "zone ams: none of 2 hosts is alive" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,2 @@
+// Package zones is the command about zones.
+package zones
