@@ -87,13 +87,15 @@ type WorkflowStep struct {
 
 // WorkflowInstance is how one instance of a step is getting on.
 type WorkflowInstance struct {
-	Index   int                        `json:"index"`
-	State   flow.State                 `json:"state"`
-	Try     int                        `json:"try"`           // the last one; 0: none began
-	Job     job.ID                     `json:"job,omitempty"` // of that try
-	Reason  string                     `json:"reason,omitempty"`
-	Item    any                        `json:"item,omitempty"`
-	Outputs map[string]json.RawMessage `json:"outputs,omitempty"` // by name
+	Index int        `json:"index"`
+	State flow.State `json:"state"`
+	Try   int        `json:"try"`           // the last one; 0: none began
+	Job   job.ID     `json:"job,omitempty"` // of that try
+	// Provider is the job of the step's provider, behind that of the try; none: it did not begin.
+	Provider job.ID                     `json:"provider,omitempty"`
+	Reason   string                     `json:"reason,omitempty"`
+	Item     any                        `json:"item,omitempty"`
+	Outputs  map[string]json.RawMessage `json:"outputs,omitempty"` // by name
 }
 
 // MaxWatchedInstances bounds the instances of all steps that a watch tells of a run.

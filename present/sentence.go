@@ -275,14 +275,22 @@ var sentences = map[event.Kind]sayer{
 	event.KindStepsStarted: of(func(_ cluster.NodeID, b event.StepsStarted) string {
 		var list []string
 		for _, s := range b.Starts {
-			list = append(list, fmt.Sprintf("%s as job %s", instance(s.Step, s.Index, s.Try), Short(s.Job)))
+			of := ""
+			if s.Provider {
+				of = "the provider of "
+			}
+			list = append(list, fmt.Sprintf("%s%s as job %s", of, instance(s.Step, s.Index, s.Try), Short(s.Job)))
 		}
 		return fmt.Sprintf("run %s: began %s", ShortRun(b.Run), Joined(list))
 	}),
 	event.KindStepsEnded: of(func(_ cluster.NodeID, b event.StepsEnded) string {
 		var list []string
 		for _, s := range b.Ends {
-			list = append(list, fmt.Sprintf("%s %s%s", instance(s.Step, s.Index, s.Try), s.State, because(s.Reason)))
+			kept := ""
+			if s.Kept {
+				kept = ", its job is kept"
+			}
+			list = append(list, fmt.Sprintf("%s %s%s%s", instance(s.Step, s.Index, s.Try), s.State, because(s.Reason), kept))
 		}
 		return fmt.Sprintf("run %s: ended %s", ShortRun(b.Run), Joined(list))
 	}),

@@ -121,7 +121,12 @@ func (t *term) act(action step.Action) {
 		if a.What == step.NoticeDistrust {
 			t.links.drop(t.links.seats.Contradicted(a.Worker, t.links.putOff))
 		}
+	case step.Released:
+		t.jobs.flows.JobReleased(a.Job)
 	case step.Waiting:
+		if t.jobs.flows.JobHeld(a.Job, a.Reason) {
+			break // its run decides
+		}
 		t.log.Warn().Str("job", string(a.Job)).Str("reason", a.Reason).Msg("job waits for an operator")
 	case step.Starved:
 		t.log.Warn().Str("job", string(a.Job)).Str("reason", a.Reason).Msg("job waits, no worker may run it")

@@ -69,7 +69,7 @@ func draftOf(term cluster.Term, action step.Action) (event.Draft, bool) {
 			Job: a.Job, Reason: a.Reason,
 		}}, true
 	case step.Waiting:
-		return event.Draft{Term: term, Kind: event.KindJobQueued, Body: event.JobWaiting{Job: a.Job, Reason: a.Reason}}, true
+		return event.Draft{Term: term, Kind: event.KindJobQueued, Body: event.JobWaiting{Job: a.Job, Reason: clipReason("waits for a decision: " + a.Reason)}}, true
 	case step.Finish:
 		return event.Draft{Term: term, Kind: event.KindJobDone, Body: event.JobDone{
 			Job: a.Job, State: a.State, Reason: a.Reason,

@@ -7,10 +7,12 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
@@ -19,8 +21,8 @@ import (
 )
 
 // twelveSteps is a workflow with all that there is: setup, fan-out over a list, a matrix
-// and the outputs of another step, a retry, a failure that is ignored, conditions and a
-// teardown.
+// and the outputs of another step, a retry in the same job, a provider that fails at first,
+// a failure that is ignored, conditions and a teardown; and two steps more.
 func twelveSteps() flow.Def {
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
 	with := func(s flow.Step, f func(*flow.Step)) flow.Step { f(&s); return s }
@@ -41,6 +43,11 @@ func twelveSteps() flow.Def {
 		}),
 		with(flowStep("again", "price"), func(s *flow.Step) { s.Each = raw(`"${price.x}"`); in(s, "of", `"${item}"`) }),
 		with(flowStep("report", "price", "grid", "shaky"), func(s *flow.Step) { in(s, "all", `"${price.x}"`) }),
+		with(flowStep("total", "price"), func(s *flow.Step) {
+			s.Outputs["list"], s.Retry.Times = "provider:list", 1
+			s.Provider = &job.Spec{Artefact: cluster.Hash{2}, Iterations: 1, Attempts: 1, TimeoutSeconds: 30}
+		}),
+		with(flowStep("spread", "total"), func(s *flow.Step) { s.Each = raw(`"${total.list}"`); in(s, "of", `"${item}"`) }),
 		with(flowStep("bad", "prepare"), func(s *flow.Step) { s.OnFailure = flow.FailureIgnore }),
 		with(flowStep("alarm"), func(s *flow.Step) { s.AfterFailed = []string{"bad"} }),
 		with(flowStep("big", "report"), func(s *flow.Step) { s.When = "report.x > 100" }),
@@ -95,7 +102,7 @@ func (l *memLog) starts(t *testing.T) map[string]int {
 			t.Fatal(err)
 		}
 		for _, s := range b.Starts {
-			out[fmt.Sprintf("%s[%d]#%d", s.Step, s.Index, s.Try)]++
+			out[fmt.Sprintf("%s[%d]#%d %t", s.Step, s.Index, s.Try, s.Provider)]++
 		}
 	}
 	return out
@@ -135,6 +142,11 @@ func TestFlowHolderDiesAtEveryEvent(t *testing.T) {
 		first = 1 + slices.IndexFunc(whole, func(e event.Event) bool { return e.Kind == event.KindFlowSubmitted })
 	})
 	t.Logf("%d events: %s", len(whole), want)
+	for _, part := range []string{"shaky[0]#1:partial shaky[0]#2:completed", "total[0]#1:failed total[0]#2:completed", "spread[1]#1:completed"} {
+		if !strings.Contains(want, part) {
+			t.Errorf("there is no %s", part)
+		}
+	}
 	if len(accepts) < 26 {
 		t.Fatalf("only %d results count", len(accepts))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/plan/fair"
+	"github.com/skein-project/skein/scheduler/plan/step"
 	"github.com/skein-project/skein/scheduler/runs"
 )
 
@@ -44,6 +45,12 @@ func (h flowHost) View(f func(st *state.State)) { h.o.Log.View(f) }
 func (h flowHost) Now() time.Duration           { return h.o.Now() }
 func (h flowHost) Wall() time.Time              { return h.o.Wall() }
 func (h flowHost) Begins() bool                 { return h.tells(event.KindScheduleFired) }
+func (h flowHost) Keeps() bool                  { return len(h.o.Unaware(event.KeptJobs())) == 0 }
+func (h flowHost) Conclude(id job.ID)           { h.step(step.JobConcluded{Job: id}) }
+
+func (h flowHost) Release(id job.ID) {
+	_, _ = h.release(step.JobReleased{Job: id, Actor: holderActor}) // or it has ended
+}
 
 func (h flowHost) Released(id job.ID, since time.Duration) {
 	h.m.service.Released(id, time.Now().Add(since-h.o.Now()))

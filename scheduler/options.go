@@ -73,6 +73,8 @@ type Options struct {
 	// Find says which files that steps of workflows are given are on no host any more;
 	// nil: none is ever lost.
 	Find runs.Find
+	// Read reads what providers of such steps left; nil: they wait.
+	Read runs.Read
 	// Unaware lists the members that live and do not know events of a kind. May be nil.
 	Unaware func(event.Kind) []cluster.NodeID
 	// MayForget says whether an ended job whose time is over may be forgotten now, though

@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/link"
+	"github.com/skein-project/skein/scheduler/stops"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -445,17 +446,17 @@ func TestStopAwaitsWord(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(stopLapse / 2)
+		time.Sleep(stops.Lapse / 2)
 		if j := r.job(id); j.State != job.Cancelling || j.StopReason != "enough" || r.log.count(event.KindJobStopped) != 1 {
 			t.Fatalf("job %s, stopped %d times: %q", j.State, r.log.count(event.KindJobStopped), j.StopReason)
 		}
 		_ = stop()
 		stop = r.run(2)
-		time.Sleep(stopLapse / 2)
+		time.Sleep(stops.Lapse / 2)
 		if j := r.job(id); j.State != job.Cancelling {
 			t.Fatalf("under the next holder: %s", j.State)
 		}
-		r.until(stopLapse, "the lapse", func() bool { return r.job(id).State.Final() })
+		r.until(stops.Lapse, "the lapse", func() bool { return r.job(id).State.Final() })
 		if j := r.job(id); j.State != job.Cancelled || !strings.HasSuffix(j.Reason, "; not confirmed by b") {
 			t.Errorf("job %s: %q", j.State, j.Reason)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/skein-project/skein/scheduler/plan/step"
 	"github.com/skein-project/skein/scheduler/runs"
 	"github.com/skein-project/skein/scheduler/settle"
+	"github.com/skein-project/skein/scheduler/stops"
 )
 
 const (
@@ -47,7 +48,7 @@ type term struct {
 	settling *settle.Settling
 	links    *links
 	jobs     *jobs
-	stops    stops
+	stops    stops.Jobs
 	quiet    bool
 	held     bool // the log has no room for new work
 }
@@ -64,9 +65,9 @@ func (s *Scheduler) newTerm(id cluster.Term) *term {
 	t := &term{
 		s: s, o: &s.o, m: s.m, id: id, log: log, inbox: in, plan: plan.New(cfg),
 		appender: &appender{to: s.o.Log, m: s.m, log: log}, settling: settle.New(s.o.Log.WaitStable),
-		links: newLinks(&s.o, s.m, log, id, in.frames), jobs: newJobs(s.o.Log, s.o.Unaware), stops: make(stops),
+		links: newLinks(&s.o, s.m, log, id, in.frames), jobs: newJobs(s.o.Log, s.o.Unaware), stops: make(stops.Jobs),
 	}
-	t.jobs.flows = runs.New(flowHost{t}, s.o.Keep, s.o.Find, s.m.runs, log)
+	t.jobs.flows = runs.New(flowHost{t}, runs.Files{Store: s.o.Keep, Find: s.o.Find, Read: s.o.Read}, s.m.runs, log)
 	return t
 }
 
@@ -329,7 +330,7 @@ func (t *term) says(n cluster.NodeID, e link.Event) {
 		t.links.lives.Running(n, *e.Status)
 		t.runs(n, e.Status.Running, false)
 	case e.Stopped != nil:
-		if t.stops.stopped(n, *e.Stopped) {
+		if t.stops.Stopped(n, *e.Stopped) {
 			t.end(e.Stopped.Job)
 		}
 	case e.Holds != nil:

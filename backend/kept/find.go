@@ -2,10 +2,12 @@ package kept
 
 import (
 	"context"
+	"io"
 	"sync"
 	"sync/atomic"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/worker/artefact"
 )
 
@@ -38,6 +40,16 @@ func (s *Stores) Find(ctx context.Context, files []cluster.Hash) (absent []clust
 		sure = sure && all
 	}
 	return absent, sure
+}
+
+// Read reads a file that a job left, from here or from whoever has it.
+func (s *Stores) Read(ctx context.Context, f job.OutputFile) ([]byte, error) {
+	r, err := s.Artefacts.Stream(ctx, f.Hash, f.Size, []cluster.NodeID{f.Worker})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
 }
 
 // anywhere asks hosts, those first that should have it, until one may have it; all says

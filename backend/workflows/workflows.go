@@ -106,29 +106,42 @@ func (w *Runs) compile(ctx context.Context, owner string, q forward.RunSubmissio
 			return b, nil, err
 		}
 	}
+	if q.Definition.HasProviders() {
+		if err := w.o.Aware(event.KeptJobs()); err != nil {
+			return b, nil, err
+		}
+	}
 	needs := make(map[cluster.Hash]bool)
 	var hashes []cluster.Hash
 	for _, s := range q.Definition.Steps {
-		uploads, err := w.o.Files(ctx, s.Job, owner)
-		if err != nil {
-			return b, nil, ofStep(s.Name, err)
-		}
-		hashes = append(hashes, uploads...)
-		known := true
-		for _, h := range s.Job.Hashes() {
-			if !needs[h] {
-				needs[h], known = true, false
-				hashes = append(hashes, h)
+		for _, spec := range s.Jobs() {
+			more, err := w.needs(ctx, spec, owner, needs)
+			if err != nil {
+				return b, nil, ofStep(s.Name, err)
 			}
-		}
-		if known {
-			continue
-		}
-		if err := w.o.Check(ctx, s.Job.WithDefaults()); err != nil {
-			return b, nil, ofStep(s.Name, err)
+			hashes = append(hashes, more...)
 		}
 	}
 	return b, hashes, nil
+}
+
+// needs checks a job of a step, and returns what it needs that others before it do not.
+func (w *Runs) needs(ctx context.Context, spec job.Spec, owner string, have map[cluster.Hash]bool) ([]cluster.Hash, error) {
+	hashes, err := w.o.Files(ctx, spec, owner)
+	if err != nil {
+		return nil, err
+	}
+	known := true
+	for _, h := range spec.Hashes() {
+		if !have[h] {
+			have[h], known = true, false
+			hashes = append(hashes, h)
+		}
+	}
+	if known {
+		return hashes, nil
+	}
+	return hashes, w.o.Check(ctx, spec.WithDefaults())
 }
 
 // ofStep says of which step a problem is.
@@ -319,7 +332,7 @@ func stepsOf(list []decide.StepView) []api.WorkflowStep {
 		}
 		for _, in := range s.Instances[:min(len(s.Instances), api.MaxInstances)] {
 			one.Instances = append(one.Instances, api.WorkflowInstance{
-				Index: in.Index, State: in.State, Try: in.Try, Job: in.Job, Reason: in.Reason, Item: in.Item, Outputs: in.Outputs,
+				Index: in.Index, State: in.State, Try: in.Try, Job: in.Job, Provider: in.Provider, Reason: in.Reason, Item: in.Item, Outputs: in.Outputs,
 			})
 		}
 		out = append(out, one)

@@ -41,9 +41,9 @@ type HostDisk struct {
 // ZoneHealth is written by the holder when a zone got better or worse, where one of the
 // two is degraded or unhealthy.
 type ZoneHealth struct {
-	Zone   string `json:"zone"`   // which
-	Health string `json:"health"` // healthy, busy, degraded or unhealthy
-	Was    string `json:"was"`    // the same before, or unknown: a term has begun
+	Zone   string `json:"zone"`          // which
+	Health string `json:"health"`        // healthy, busy, degraded or unhealthy
+	Was    string `json:"was"`           // the same before, or unknown: a term has begun
 	Why    string `json:"why,omitempty"` // in words; none: it is healthy
 	Hosts  int    `json:"hosts"`         // members there that are not drained; 0: it has none any more
 	Alive  int    `json:"alive"`         // of these

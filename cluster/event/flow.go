@@ -22,6 +22,7 @@ type WorkflowSubmitted struct {
 	At       int64           `json:"at,omitempty"`       // the time of the schedule that it is for, in seconds since the Unix epoch
 	Group    string          `json:"group,omitempty"`    // with which runs of its owner it shares places; none: it shares none
 	Limit    int             `json:"limit,omitempty"`    // how many of these go on at once
+	Keeps    bool            `json:"keeps,omitempty"`    // a try may go on with the job of the one before, and what is lost is computed again alone
 }
 
 // StepsStarted says which jobs were submitted for instances of steps.
@@ -37,6 +38,8 @@ type StepStart struct {
 	Round int    `json:"round,omitempty"` // in which it began
 	Try   int    `json:"try"`             // from 1, over all rounds
 	Job   job.ID `json:"job"`             // that does it
+	// Provider says that the job is the provider of the try, whose own job has ended.
+	Provider bool `json:"provider,omitempty"`
 }
 
 // StepsEnded says how tries at instances of steps ended, and what came of them.
@@ -57,7 +60,10 @@ type StepEnd struct {
 	Final bool `json:"final,omitempty"`
 	// Lost says that the files that it was given are on no host any more: that is no failure
 	// of its own.
-	Lost    bool                       `json:"lost,omitempty"`
+	Lost bool `json:"lost,omitempty"`
+	// Kept says that another try goes on with the same job, of which nothing is computed again
+	// that has a result.
+	Kept    bool                       `json:"kept,omitempty"`
 	Outputs map[string]json.RawMessage `json:"outputs,omitempty"` // by name; together at most 16 KiB
 }
 

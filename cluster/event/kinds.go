@@ -40,7 +40,7 @@ type KindInfo struct {
 
 // Level counts the sets of kinds that programs have known. Hosts tell each other
 // theirs: nobody writes a kind that a member which lives would not understand.
-const Level = 13
+const Level = 14
 
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
@@ -64,6 +64,7 @@ var since = map[Kind]uint32{
 	KindLoadRun:    11,
 	FilesOfJob():   12,
 	KindZoneHealth: 13,
+	KeptJobs():     14,
 }
 
 // LogOfFailure is no kind but something that events of an older kind, chunk_failed, may
@@ -73,6 +74,10 @@ func LogOfFailure() Kind { return "chunk_failed with a log" }
 // FilesOfJob is no kind either: jobs have files, outputs and a kind of result since a
 // later Level, and older programs would fold another job.
 func FilesOfJob() Kind { return "job_submitted with files, outputs or a kind of result" }
+
+// KeptJobs is no kind either: since a later Level steps of runs have providers, and a try may
+// go on with the job of the one before.
+func KeptJobs() Kind { return "steps_ended with kept jobs, steps_started with providers" }
 
 // Kinds lists the kinds of event that this version knows, in the order of
 // KindTable.

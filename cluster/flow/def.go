@@ -88,9 +88,13 @@ type Step struct {
 	// the name there: STEP.OUTPUT. Of several files each has a number behind its name.
 	Files map[string]string `json:"files,omitempty"`
 	// Outputs name what later steps may read, and say where it comes from: aggregate,
-	// skipped, metric:NAME.STATISTIC, file:NAME, file:NAME@CHUNK or files:NAME.
+	// skipped, metric:NAME.STATISTIC, file:NAME, file:NAME@CHUNK, files:NAME or provider:NAME.
 	Outputs map[string]string `json:"outputs,omitempty"`
-	Retry   Retry             `json:"retry,omitzero"`
+	// Provider is a job of one chunk that runs when the step's own has ended, on what came out
+	// of that, and leaves the outputs whose source is provider:NAME, each as JSON in a file of
+	// that name.
+	Provider *job.Spec `json:"provider,omitempty"`
+	Retry    Retry     `json:"retry,omitzero"`
 	// OnFailure is fail (the default), ignore or stop.
 	OnFailure string `json:"on_failure,omitempty"`
 	// AcceptPartial: a job that ends as partial is no failure.
@@ -150,6 +154,9 @@ func (d Def) Encode() ([]byte, error) {
 	}
 	for i := range d.Steps {
 		d.Steps[i].Job = d.Steps[i].Job.WithDefaults()
+		if p := d.Steps[i].Provider; p != nil {
+			d.Steps[i].Provider = new(p.WithDefaults())
+		}
 	}
 	b, err := json.Marshal(d)
 	if err != nil {

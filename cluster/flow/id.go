@@ -44,7 +44,12 @@ func JobKey(run RunID, step string, index, try int) string {
 	return fmt.Sprintf("%s%s/%s[%d]#%d", KeyPrefix, run, step, index, try)
 }
 
-// JobOf is the id of that job, whose owner is the run's.
+// ProviderKey is the key of the job that is the provider of such a try.
+func ProviderKey(run RunID, step string, index, try int) string {
+	return JobKey(run, step, index, try) + "/provider"
+}
+
+// JobOf is the id of the job of a try, whose owner is the run's.
 func JobOf(owner string, run RunID, step string, index, try int) job.ID {
 	return job.NewID(owner, JobKey(run, step, index, try))
 }

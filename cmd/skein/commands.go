@@ -86,7 +86,7 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"cluster", "The cluster", append(hosts.Commands(a, d.hosts), zones.Command(a), gateway.Command(a))},
-		{"jobs", "Jobs", append(jobs.Commands(a, d.jobs), loadtest.Command(a, loadtest.Options{Version: d.local.Version, Mesh: d.mesh}))},
+		{"jobs", "Jobs", append(jobs.Commands(a, d.jobs), hosts.Workers(a), loadtest.Command(a, loadtest.Options{Version: d.local.Version, Mesh: d.mesh}))},
 		{"host", "This host", append(local.Commands(a, d.local), man.Command(d.local.Version))},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})

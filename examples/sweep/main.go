@@ -2,7 +2,8 @@
 // parameter and reports on what it found. It reads what the workflow gives it: with an
 // item it prices an option that is worth something only if the path never falls below a
 // barrier, with that item as the volatility; with the means of all items it says where
-// the highest of them is.
+// the highest of them is. As the provider of that it says which volatilities are worth
+// another look.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 
 	"github.com/skein-project/skein/examples/skeinwasm"
 )
@@ -21,7 +23,14 @@ func main() {
 
 // document is the config of a step with inputs.
 type document struct {
-	Item   *float64 `json:"item"`
+	Params struct {
+		Volatilities []float64 `json:"volatilities"`
+	} `json:"params"`
+	Item *float64 `json:"item"`
+	// Aggregate is there for a provider: what the step's own job computed.
+	Aggregate map[string]struct {
+		Mean float64 `json:"mean"`
+	} `json:"aggregate"`
 	Inputs struct {
 		Barrier float64   `json:"barrier"`
 		Strike  float64   `json:"strike"`
@@ -35,6 +44,8 @@ func compute(c skeinwasm.Chunk, config []byte) (map[string]skeinwasm.Metric, err
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	switch {
+	case d.Aggregate != nil:
+		return map[string]skeinwasm.Metric{}, refine("/out", d.Params.Volatilities, int(d.Aggregate["best"].Mean))
 	case d.Item != nil:
 		return map[string]skeinwasm.Metric{"price": price(c, *d.Item, d.Inputs.Barrier, d.Inputs.Strike)}, nil
 	case len(d.Inputs.Means) > 0:
@@ -68,6 +79,20 @@ func price(c skeinwasm.Chunk, volatility, barrier, strike float64) skeinwasm.Met
 		m.Add(payoff)
 	}
 	return m
+}
+
+// refine leaves the volatilities beside the best, as the list that the next step has an
+// instance for each of.
+func refine(dir string, volatilities []float64, best int) error {
+	if best < 0 || best >= len(volatilities) {
+		return fmt.Errorf("the best is number %d of %d", best, len(volatilities))
+	}
+	v := volatilities[best]
+	text, err := json.Marshal([]float64{v * 0.9, v * 1.1})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "refine"), text, 0o600)
 }
 
 // report says which of the means is the highest, and how far apart they are.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/skein-project/skein/examples/skeinwasm"
@@ -17,6 +19,16 @@ func TestSweep(t *testing.T) {
 	got, err := compute(skeinwasm.Chunk{Iterations: 1}, []byte(`{"params":{},"inputs":{"means":[1,3,2]}}`))
 	if err != nil || got["best"].Mean != 1 || got["highest"].Mean != 3 || got["spread"].Mean != 2 {
 		t.Errorf("%v %v", got, err)
+	}
+	dir := t.TempDir()
+	if err := refine(dir, []float64{0.1, 0.5}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "refine")); err != nil || string(text) != "[0.45,0.55]" {
+		t.Errorf("%s %v", text, err)
+	}
+	if err := refine(dir, nil, 1); err == nil {
+		t.Error("a best that there is not is refined")
 	}
 	if _, err := compute(c, []byte(`{}`)); err == nil {
 		t.Error("a config without an item or means is taken")

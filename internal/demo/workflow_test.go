@@ -52,7 +52,15 @@ after = ["price"]
 when = "all(price.mean, # > 0) and probe.mean[0] > 0"
 job = { wasm = %[1]q, iterations = 1 }
 inputs = { means = "${price.mean}" }
-outputs = { best = "metric:best.mean", highest = "metric:highest.mean" }
+outputs = { best = "metric:best.mean", highest = "metric:highest.mean", refine = "provider:refine" }
+provider = { wasm = %[1]q }
+[[step]]
+name = "refine"
+after = ["report"]
+each = "${report.refine}"
+job = { wasm = %[1]q, iterations = 1000, chunk = 500 }
+inputs = { barrier = 0.8, strike = 1 }
+outputs = { mean = "metric:price.mean" }
 [[step]]
 name = "never"
 after = ["report"]
@@ -133,6 +141,10 @@ func TestWorkflow(t *testing.T) {
 	if got := ofRun(whole); !strings.HasPrefix(got, want) {
 		t.Fatalf("%s", got)
 	}
+	refined := whole.Steps[5]
+	if refined.Name != "refine" || len(refined.Instances) != 2 || fmt.Sprint(refined.Instances[1].Item) != "0.44000000000000006" || whole.Steps[4].Instances[0].Provider == "" {
+		t.Errorf("what a provider left is not what the next step is for: %+v of %+v", refined, whole.Steps[4])
+	}
 	graph, _ := run(0, "workflow", "graph", calm)
 	if !strings.Contains(graph, "price[4] [completed]") || !strings.Contains(graph, "(ignored)") {
 		t.Errorf("graph:\n%s", graph)
@@ -205,7 +217,7 @@ func TestWorkflow(t *testing.T) {
 		before := stormy.Steps[i]
 		for k, in := range s.Instances {
 			same := in.Try == before.Instances[k].Try
-			if wantSame := s.Name != "report" && s.Name != "bad" && s.Name != "clean"; same != wantSame {
+			if wantSame := s.Name != "report" && s.Name != "refine" && s.Name != "bad" && s.Name != "clean"; same != wantSame {
 				t.Errorf("step %s[%d]: try %d after the retry, %d before", s.Name, k, in.Try, before.Instances[k].Try)
 			}
 		}

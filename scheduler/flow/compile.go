@@ -12,9 +12,16 @@ import (
 
 	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/flow/source"
+	"github.com/skein-project/skein/scheduler/flow/template"
 )
 
-const nameChars = "abcdefghijklmnopqrstuvwxyz0123456789_"
+// Roots of references that are no steps.
+const (
+	rootParams = "params"
+	rootItem   = "item"
+	rootRun    = "run"
+)
 
 // reserved are names that mean something else where steps are named.
 var reserved = []string{
@@ -37,11 +44,12 @@ type node struct {
 	deps    []dep
 	next    []int // that wait for it, but for a teardown's waiting for all
 	above   []bool
-	each    *value
+	each    *template.Value
 	axes    []axis // of a matrix, by name
-	inputs  map[string]value
+	inputs  map[string]template.Value
 	when    *vm.Program
-	outputs map[string]source
+	outputs map[string]source.Source
+	provide job.Spec // of its provider, if it has one
 }
 
 // dep is what a step waits for.
@@ -60,7 +68,7 @@ const (
 
 type axis struct {
 	name string
-	v    value
+	v    template.Value
 }
 
 // Compile checks a definition and the parameters of a run. Its errors wrap
@@ -84,7 +92,7 @@ func (g *Graph) Has(step string) bool {
 }
 
 func checkName(what, name string) error {
-	if name == "" || len(name) > flow.MaxName || strings.Trim(name, nameChars) != "" || name[0] >= '0' && name[0] <= '9' {
+	if name == "" || len(name) > flow.MaxName || strings.Trim(name, template.NameChars) != "" || name[0] >= '0' && name[0] <= '9' {
 		return flow.Invalidf("%s %.70q: a name is 1 to %d of a-z, 0-9 and _, and begins with a letter", what, name, flow.MaxName)
 	}
 	if what == "step" && slices.Contains(reserved, name) || what == "output" && name == whenState {
@@ -137,7 +145,7 @@ func (g *Graph) takeParams(given map[string]json.RawMessage) error {
 		if len(text) == 0 {
 			return flow.Invalidf("param %s is missing: it has no default", name)
 		}
-		v, err := decode(text)
+		v, err := template.Decode(text)
 		if err == nil {
 			v, err = typed(p.Type, v)
 		}
@@ -376,12 +384,12 @@ func (g *Graph) cycle(open []int) []string {
 func (g *Graph) takeValues() error {
 	for i := range g.nodes {
 		n := &g.nodes[i]
-		n.outputs = make(map[string]source, len(n.Outputs))
+		n.outputs = make(map[string]source.Source, len(n.Outputs))
 		for _, name := range sortedKeys(n.Outputs) {
 			if err := checkName("output", name); err != nil {
 				return flow.Invalidf("step %s: %s", n.Name, strings.TrimPrefix(err.Error(), flow.ErrInvalid.Error()+": "))
 			}
-			s, err := parseSource(n.Outputs[name])
+			s, err := source.Parse(n.Outputs[name])
 			if err != nil {
 				return flow.Invalidf("step %s: output %s: %v", n.Name, name, err)
 			}
@@ -394,6 +402,9 @@ func (g *Graph) takeValues() error {
 		count, err := g.takeItems(i)
 		if err == nil {
 			err = g.takeInputs(i)
+		}
+		if err == nil {
+			err = n.takeProvider()
 		}
 		if err == nil {
 			err = g.takeFiles(i)
@@ -423,27 +434,25 @@ func (g *Graph) takeItems(i int) (count int, err error) {
 		return g.checkRef(i, path)
 	}
 	if len(n.Each) > 0 {
-		v, err := parseValue(n.Each)
+		v, err := template.Parse(n.Each)
 		if err == nil {
-			err = v.refs(noItem)
+			err = v.Refs(noItem)
 		}
 		if err != nil {
 			return 0, fmt.Errorf("each: %w", err)
 		}
-		switch v.v.(type) {
-		case []any, text:
-		default:
+		if !v.MayBeList() {
 			return 0, fmt.Errorf("each: %.64s is no list", n.Each)
 		}
 		n.each = &v
 	}
 	for _, name := range sortedKeys(n.Matrix) {
-		v, err := parseValue(n.Matrix[name])
+		v, err := template.Parse(n.Matrix[name])
 		if err == nil {
 			err = checkName("matrix", name)
 		}
 		if err == nil {
-			err = v.refs(noItem)
+			err = v.Refs(noItem)
 		}
 		if err != nil {
 			return 0, fmt.Errorf("matrix: %w", err)
@@ -455,7 +464,7 @@ func (g *Graph) takeItems(i int) (count int, err error) {
 	}
 	items, err := n.items(func(path []string) (any, error) {
 		if path[0] == rootParams {
-			return walk(g.params, path[1:])
+			return template.Walk(g.params, path[1:])
 		}
 		return nil, errLater
 	})
@@ -467,11 +476,11 @@ func (g *Graph) takeItems(i int) (count int, err error) {
 
 func (g *Graph) takeInputs(i int) error {
 	n := &g.nodes[i]
-	n.inputs = make(map[string]value, len(n.Inputs))
+	n.inputs = make(map[string]template.Value, len(n.Inputs))
 	for _, name := range sortedKeys(n.Inputs) {
-		v, err := parseValue(n.Inputs[name])
+		v, err := template.Parse(n.Inputs[name])
 		if err == nil {
-			err = v.refs(func(path []string) error { return g.checkRef(i, path) })
+			err = v.Refs(func(path []string) error { return g.checkRef(i, path) })
 		}
 		if err != nil {
 			return fmt.Errorf("input %.64s: %w", name, err)

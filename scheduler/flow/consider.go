@@ -43,7 +43,7 @@ func (m *Machine) consider(i int) {
 		return
 	}
 	if n.when != nil {
-		yes, err := evaluate(n.when, m.environment(i))
+		yes, err := evaluate(n.when, data{m}.environment(i))
 		if err != nil {
 			m.closeStep(i, flow.Failed, clip(err.Error()))
 			return
@@ -98,7 +98,7 @@ func (m *Machine) expand(i int) {
 	s, n := &m.steps[i], &m.g.nodes[i]
 	count := 1
 	if n.each != nil || n.axes != nil {
-		items, err := n.items(m.look(i, nil))
+		items, err := n.items(data{m}.look(i, nil))
 		if err != nil {
 			m.closeStep(i, flow.Failed, clip(err.Error()))
 			return
@@ -139,21 +139,21 @@ func (m *Machine) resume(i, k int, p *prior) {
 		s.queue = append(s.queue, k)
 		return
 	}
-	in.try, in.fails, in.losses = p.try, p.fails, p.losses
+	in.try, in.fails, in.losses, in.kept = p.try, p.fails, p.losses, p.kept
 	switch {
 	case p.good != nil:
-		in.outputs, in.job = p.good.End.Outputs, p.good.Job
+		in.outputs, in.job, in.provider, in.kept = p.good.End.Outputs, p.good.Job, p.good.Provider, ""
 		if r := p.remake; r.on || r.made+r.fails > 0 {
 			r.due = never
 			m.remakes[place{i, k}] = &r
 		}
 		m.close(i, k, p.good.End.State)
 	case p.running != nil:
-		in.state, in.try, in.job = flow.Running, p.running.Try, p.running.Job
+		in.state, in.try, in.job, in.provider, in.kept = flow.Running, p.running.Try, p.running.Job, p.running.Provider, ""
 		s.state = flow.Running
 		s.running++
 	case p.bad != nil && !m.again(i, p.fails, p.bad.End.State, p.bad.End.Final):
-		in.reason, in.job = p.bad.End.Reason, p.bad.Job
+		in.reason, in.job, in.provider = p.bad.End.Reason, p.bad.Job, p.bad.Provider
 		m.close(i, k, p.bad.End.State)
 	case p.bad != nil:
 		in.reason = p.bad.End.Reason
@@ -167,123 +167,17 @@ func (m *Machine) resume(i, k int, p *prior) {
 	}
 }
 
-// look finds values that step i may read; with item, those of that item too.
-func (m *Machine) look(i int, item *any) func(path []string) (any, error) {
-	return func(path []string) (any, error) {
-		switch path[0] {
-		case rootParams:
-			return walk(m.g.params, path[1:])
-		case rootItem:
-			if item == nil {
-				return nil, errLater
-			}
-			return walk(*item, path[1:])
-		case rootRun:
-			if path[1] == "id" {
-				return string(m.run.Run), nil
-			}
-			return m.run.Submitted.Time().UTC().Format(runTime), nil
-		}
-		at := m.g.byName[path[0]]
-		v, err := walk(m.value(at, path[1]), path[2:])
-		if err != nil {
-			return nil, fmt.Errorf("%s.%s: %w", path[0], path[1], err)
-		}
-		return v, nil
-	}
-}
-
-// value is an output of a step that has ended: of one with items a list of those of its
-// instances, null where there is none.
-func (m *Machine) value(i int, name string) any {
-	s, n := &m.steps[i], &m.g.nodes[i]
-	if v, ok := s.values[name]; ok {
-		return v
-	}
-	of := func(in *instance) any {
-		if v, err := decode(in.outputs[name]); err == nil {
-			return v
-		}
-		return nil
-	}
-	var v any
-	switch {
-	case n.each != nil || n.axes != nil:
-		list := make([]any, len(s.inst))
-		for k := range s.inst {
-			list[k] = of(&s.inst[k])
-		}
-		v = list
-		if s.inst == nil {
-			v = nil // it was skipped
-		}
-	case len(s.inst) == 1:
-		v = of(&s.inst[0])
-	}
-	if s.values == nil {
-		s.values = make(map[string]any)
-	}
-	s.values[name] = v
-	return v
-}
-
-// environment is what the expression of a step sees.
-func (m *Machine) environment(i int) map[string]any {
-	env := map[string]any{
-		rootParams: plainNumbers(m.g.params),
-		rootRun:    map[string]any{"id": string(m.run.Run), "time": m.run.Submitted.Time().UTC().Format(runTime)},
-	}
-	for k, is := range m.g.nodes[i].above {
-		if !is {
-			continue
-		}
-		one := map[string]any{whenState: string(m.steps[k].state)}
-		for name := range m.g.nodes[k].outputs {
-			one[name] = plainNumbers(m.value(k, name))
-		}
-		env[m.g.nodes[k].Name] = one
-	}
-	return env
-}
-
-// document is the config document of an instance.
-func (m *Machine) document(i, k int) ([]byte, error) {
-	s, n := &m.steps[i], &m.g.nodes[i]
-	doc := map[string]any{"params": m.g.params}
-	var item *any
-	if s.items != nil {
-		item = &s.items[k]
-		doc["item"] = s.items[k]
-	}
-	inputs := make(map[string]any, len(n.inputs))
-	look := m.look(i, item)
-	for _, name := range sortedKeys(n.inputs) {
-		v, err := n.inputs[name].fill(look)
-		if err != nil {
-			return nil, fmt.Errorf("input %s: %w", name, err)
-		}
-		inputs[name] = v
-	}
-	doc["inputs"] = inputs
-	b, err := json.Marshal(doc)
-	if err != nil {
-		return nil, fmt.Errorf("inputs: %w", err)
-	}
-	if len(b) > job.MaxConfigBytes {
-		return nil, fmt.Errorf("inputs: config document of %d bytes, at most %d are allowed", len(b), job.MaxConfigBytes)
-	}
-	return b, nil
-}
-
 // Instance is how an instance of a step is getting on.
 type Instance struct {
-	Index   int
-	State   flow.State
-	Try     int
-	Job     job.ID // of the last try; empty: none was submitted
-	Reason  string
-	Item    any // nil: it has none
-	Outputs map[string]json.RawMessage
+	Index  int
+	State  flow.State
+	Try    int
+	Job    job.ID // of the last try; empty: none was submitted
+	Reason string
+	// Provider is the job of that of the last try; empty: none was submitted.
+	Provider job.ID
+	Item     any // nil: it has none
+	Outputs  map[string]json.RawMessage
 }
 
 // StepView is how a step is getting on.
@@ -305,7 +199,7 @@ func (m *Machine) View() []StepView {
 		v := StepView{Def: n.Step, State: s.state, Reason: s.reason, Counts: maps.Clone(s.ended)}
 		for k := range s.inst {
 			in := &s.inst[k]
-			one := Instance{Index: k, State: in.state, Try: in.try, Job: in.job, Reason: in.reason, Outputs: in.outputs}
+			one := Instance{Index: k, State: in.state, Try: in.try, Job: in.job, Provider: in.provider, Reason: in.reason, Outputs: in.outputs}
 			if s.items != nil {
 				one.Item = s.items[k]
 			}

@@ -15,8 +15,8 @@ import (
 func (g *Graph) takeFiles(i int) error {
 	n := &g.nodes[i]
 	for name, s := range n.outputs {
-		if s.isFile() && !slices.Contains(n.Job.Outputs, s.file) {
-			return fmt.Errorf("output %s: the job lists no output %s", name, s.file)
+		if s.IsFile() && !slices.Contains(n.Job.Outputs, s.File) {
+			return fmt.Errorf("output %s: the job lists no output %s", name, s.File)
 		}
 	}
 	if len(n.Step.Files)+len(n.Job.Files) > job.MaxFiles {
@@ -36,7 +36,7 @@ func (g *Graph) takeFiles(i int) error {
 		if err := g.checkRef(i, path); err != nil {
 			return fmt.Errorf("files: %s: %w", name, err)
 		}
-		if !g.nodes[g.byName[path[0]]].outputs[path[1]].isFile() {
+		if !g.nodes[g.byName[path[0]]].outputs[path[1]].IsFile() {
 			return fmt.Errorf("files: %s: %s is no file: its source is %q, want file:NAME or files:NAME", name, n.Step.Files[name], g.nodes[g.byName[path[0]]].Outputs[path[1]])
 		}
 	}
@@ -56,7 +56,7 @@ func (m *Machine) files(i int) (map[string]cluster.Hash, error) {
 	}
 	for _, name := range sortedKeys(n.Step.Files) {
 		step, output, _ := strings.Cut(n.Step.Files[name], ".")
-		v := m.value(m.g.byName[step], output)
+		v := data{m}.value(m.g.byName[step], output)
 		hashes, err := hashesOf(v, nil)
 		if err != nil {
 			return nil, fmt.Errorf("file %s: %s: %w", name, n.Step.Files[name], err)

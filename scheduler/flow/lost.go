@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state/flows"
+	"github.com/skein-project/skein/scheduler/flow/template"
 )
 
 // inputLost begins the reason of what waits for files that no host has any more.
@@ -51,7 +52,7 @@ func restoring(m *Machine) restorer { return restorer{m} }
 // remakeOf returns the remake that runs under a name.
 func (m restorer) remakeOf(n Name) (p place, r *remake) {
 	i, ok := m.g.byName[n.Step]
-	if !ok {
+	if !ok || n.Provider {
 		return place{}, nil
 	}
 	p = place{i, n.Index}
@@ -117,7 +118,7 @@ func (m restorer) instanceLocated(i int, e Located) {
 		m.prepare(i, e.Index, e.Name)
 		return
 	case len(e.Lost) == 0:
-		m.end(i, e.Index, *held)
+		m.tried(i, e.Index, *held)
 		return
 	case held != nil:
 		held.Reason, held.Lost = m.lostReason(i, e.Lost), true
@@ -155,7 +156,7 @@ func (m restorer) makers(i int, lost []cluster.Hash, found func(name, from strin
 		step, output, _ := strings.Cut(from, ".")
 		at := m.g.byName[step]
 		for k := range m.steps[at].inst {
-			v, err := decode(m.steps[at].inst[k].outputs[output])
+			v, err := template.Decode(m.steps[at].inst[k].outputs[output])
 			if err != nil {
 				continue
 			}
@@ -233,7 +234,7 @@ func (m restorer) remade(p place, r *remake, e End) {
 	n, in := &m.g.nodes[p.step], &m.steps[p.step].inst[p.index]
 	if n.good(e.State) {
 		for name, s := range n.outputs {
-			if s.isFile() && string(e.Outputs[name]) != string(in.outputs[name]) {
+			if s.IsFile() && string(e.Outputs[name]) != string(in.outputs[name]) {
 				e.State, e.Final, e.Reason = flow.Failed, true, fmt.Sprintf("output %s is another file than the one that was lost", name)
 			}
 		}

@@ -49,11 +49,11 @@ func newLostWorld(t *testing.T, d flow.Def, lose ...cluster.Hash) *world {
 func (w *world) tries(step string) (out []string) {
 	for index := range 3 {
 		for try := 1; try < 20; try++ {
-			if n := w.starts[Name{step, index, try}]; n > 0 {
+			if n := w.starts[Name{Step: step, Index: index, Try: try}]; n > 0 {
 				out = append(out, fmt.Sprintf("%d#%d", index, try))
 			}
-			if w.starts[Name{step, index, try}] > 1 {
-				w.t.Errorf("%s[%d]#%d was submitted %d times", step, index, try, w.starts[Name{step, index, try}])
+			if w.starts[Name{Step: step, Index: index, Try: try}] > 1 {
+				w.t.Errorf("%s[%d]#%d was submitted %d times", step, index, try, w.starts[Name{Step: step, Index: index, Try: try}])
 			}
 		}
 	}
@@ -220,7 +220,7 @@ func TestStopWhileFilesAreComputedAgain(t *testing.T) {
 		for len(w.looks) > 0 {
 			w.look()
 		}
-		if len(w.order) != 1 || w.jobs[w.order[0]].Name != (Name{"first", 0, 2}) {
+		if len(w.order) != 1 || w.jobs[w.order[0]].Name != (Name{Step: "first", Index: 0, Try: 2}) {
 			t.Fatalf("%v runs\n%s", w.order, w.history())
 		}
 		if s := w.m.View()[1]; s.Instances[0].State != flow.Ready || s.Instances[0].Reason != "input_lost: file table, which is first.rows, is on no host" {

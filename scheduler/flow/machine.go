@@ -35,6 +35,7 @@ type Machine struct {
 	failure string // the first
 	all     int    // instances
 	remakes map[place]*remake
+	due     map[place]*providing // to be asked for again
 	clock   clock
 	turn    turn
 }
@@ -83,6 +84,7 @@ type prior struct {
 	fails   int    // of this round
 	losses  int    // of its files, in this round
 	remake  remake // behind good
+	kept    job.ID // with which the next try goes on
 	good    *flows.Try
 	running *flows.Try
 	bad     *flows.Try    // the last of this round, if it ended as a failure
@@ -96,16 +98,21 @@ type instance struct {
 	fails   int
 	job     job.ID // of that try, once it was asked for
 	ready   time.Duration
-	looking bool // for its files
-	held    *End // how its job ended, while they are looked for
-	losses  int  // of them
-	reason  string
-	outputs map[string]json.RawMessage
+	looking bool   // for its files
+	held    *End   // how its job ended, while they are looked for
+	losses  int    // of them
+	kept    job.ID // of an earlier try, with which the next one goes on
+	// provider is the job of that of the last try, once it was asked for; prov how that is
+	// getting on, while it does.
+	provider job.ID
+	prov     *providing
+	reason   string
+	outputs  map[string]json.RawMessage
 }
 
 // New makes the Machine of a run. wall is the time of the log's clocks at now.
 func New(g *Graph, run flows.Run, now time.Duration, wall time.Time) *Machine {
-	m := &Machine{g: g, run: run, open: len(g.nodes), steps: make([]step, len(g.nodes)), remakes: make(map[place]*remake), clock: clock{never, never}}
+	m := &Machine{g: g, run: run, open: len(g.nodes), steps: make([]step, len(g.nodes)), remakes: make(map[place]*remake), due: make(map[place]*providing), clock: clock{never, never}}
 	m.run.Tries = nil
 	since := func(at cluster.HLC) time.Duration { return now - max(0, wall.Sub(at.Time())) }
 	began := max(run.Submitted, run.RetriedAt)
@@ -153,6 +160,9 @@ func (m *Machine) recall(t *flows.Try, since func(cluster.HLC) time.Duration) {
 	}
 	p.try = max(p.try, t.Try)
 	m.steps[i].begun = m.steps[i].begun || t.Round == m.run.Round
+	if p.kept = ""; t.End != nil && t.End.Kept && m.g.counts(m.run.From, i, t.Round) {
+		p.kept = t.Job
+	}
 	switch {
 	case t.End != nil && m.g.nodes[i].good(t.End.State):
 		if m.g.counts(m.run.From, i, t.Round) {
@@ -220,6 +230,9 @@ func (m *Machine) Next(now time.Duration) (at time.Duration, ok bool) {
 			at = min(at, r.due)
 		}
 	}
+	for _, p := range m.due {
+		at = min(at, p.due)
+	}
 	for i := range m.steps {
 		if s := &m.steps[i]; len(s.queue) > 0 && s.running < m.g.nodes[i].parallel() {
 			at = min(at, now)
@@ -246,16 +259,31 @@ func (m *Machine) Step(e Event, now time.Duration) []Action {
 		m.expire()
 	case JobEnded:
 		m.jobEnded(e)
+	case JobHeld:
+		m.jobHeld(e)
 	case Located:
 		restoring(m).located(e)
+	case Values:
+		if i, in := m.find(e.Name); in != nil && e.Provider {
+			providers(m).provided(i, e)
+		}
+	case Gone:
+		if i, in := m.find(e.Name); in != nil && in.kept != "" {
+			in.kept, in.job = "", ""
+			m.prepare(i, e.Index, e.Name)
+		}
 	case Assembled:
-		if i, in := m.find(e.Name); in != nil && in.job == "" {
+		if i, in := m.find(e.Name); in != nil && e.Provider {
+			providers(m).start(i, e)
+		} else if in != nil && in.job == "" {
 			m.start(i, e.Index, e.Name, e.Config)
 		} else if p, r := restoring(m).remakeOf(e.Name); r != nil && r.job == "" {
 			m.start(p.step, p.index, e.Name, e.Config)
 		}
 	case Refused:
-		if i, in := m.find(e.Name); in != nil {
+		if i, in := m.find(e.Name); in != nil && e.Provider {
+			providers(m).putOff(i, e.Index, e.After)
+		} else if in != nil {
 			m.putOff(i, e.Index, e.After)
 		} else if p, r := restoring(m).remakeOf(e.Name); r != nil {
 			restoring(m).remakeOff(p, r, e.After)
@@ -287,7 +315,7 @@ func (m *Machine) putOff(i, k int, after time.Duration) {
 	in := &m.steps[i].inst[k]
 	held := in.held
 	if in.looking, in.held = false, nil; held != nil {
-		m.end(i, k, *held)
+		m.tried(i, k, *held)
 		return
 	}
 	m.steps[i].running--
@@ -307,7 +335,7 @@ func (m *Machine) find(n Name) (i int, in *instance) {
 		return 0, nil
 	}
 	in = &m.steps[i].inst[n.Index]
-	if in.state != flow.Running || in.try != n.Try {
+	if in.state != flow.Running || in.try != n.Try || (in.prov != nil) != n.Provider {
 		return 0, nil
 	}
 	return i, in
@@ -332,6 +360,7 @@ func (m *Machine) expire() {
 		m.pump(i)
 	}
 	restoring(m).startRemakes()
+	providers(m).again()
 }
 
 // wake lets the instances begin whose time has come.
@@ -384,7 +413,7 @@ func (m *Machine) pump(i int) {
 func (m *Machine) begin(i, k int) {
 	s := &m.steps[i]
 	in := &s.inst[k]
-	in.state, in.try, in.job, in.reason = flow.Running, in.try+1, "", ""
+	in.state, in.try, in.job, in.reason, in.provider, in.prov = flow.Running, in.try+1, "", "", "", nil
 	s.state = flow.Running
 	s.running++
 	if in.looking = restoring(m).locate(i, m.name(i, k), false); !in.looking {
@@ -395,11 +424,16 @@ func (m *Machine) begin(i, k int) {
 // prepare makes the config document of a try, or starts it where it has none.
 func (m *Machine) prepare(i, k int, as Name) {
 	n := &m.g.nodes[i]
+	if in := &m.steps[i].inst[k]; in.kept != "" && in.state == flow.Running {
+		in.job = in.kept
+		m.do(GoOn{Name: as, Round: m.run.Round, Job: in.kept})
+		return
+	}
 	if len(n.inputs) == 0 {
 		m.start(i, k, as, n.Job.Config)
 		return
 	}
-	doc, err := m.document(i, k)
+	doc, err := data{m}.document(i, k)
 	if err != nil {
 		m.cannot(as, err.Error())
 		return
@@ -418,6 +452,9 @@ func (m *Machine) start(i, k int, as Name, config cluster.Hash) {
 	spec.Key = flow.JobKey(m.run.Run, n.Name, k, as.Try)
 	if spec.Name == "" {
 		spec.Name = n.Name
+	}
+	if m.run.Keeps && n.Retry.Times > 0 && !n.AcceptPartial && spec.Partial() == job.PartialFinish {
+		spec.OnPartial = job.PartialWait // see JobHeld
 	}
 	var err error
 	if spec.Files, err = m.files(i); err == nil {
@@ -441,6 +478,9 @@ func (m *Machine) jobEnded(e JobEnded) {
 	i, in := m.find(e.Name)
 	p, r := restoring(m).remakeOf(e.Name)
 	switch {
+	case in != nil && e.Provider:
+		providers(m).jobEnded(i, e)
+		return
 	case in != nil && in.job != "" && !in.looking:
 	case r != nil && r.job != "":
 		i = p.step
@@ -458,11 +498,41 @@ func (m *Machine) jobEnded(e JobEnded) {
 	switch {
 	case in == nil:
 		restoring(m).remade(p, r, end)
-	case slices.Contains(retryable, end.State) && !end.Final && in.losses < maxLost && !m.halted(i) && restoring(m).locate(i, e.Name, true):
-		in.looking, in.held = true, &end // it may have failed for want of a file
+	case m.g.nodes[i].Provider != nil && m.g.nodes[i].good(end.State):
+		providers(m).begin(i, e.Index, end.State, e.Result, e.Left, end.Outputs)
 	default:
-		m.end(i, e.Index, end)
+		m.lookFirst(i, e.Name, end)
 	}
+}
+
+// lookFirst ends a try, once it is known that it did not fail for want of a file.
+func (m *Machine) lookFirst(i int, as Name, e End) {
+	in := &m.steps[i].inst[as.Index]
+	if slices.Contains(retryable, e.State) && !e.Final && in.losses < maxLost && !m.halted(i) && restoring(m).locate(i, as, true) {
+		in.looking, in.held = true, &e
+		return
+	}
+	m.tried(i, as.Index, e)
+}
+
+// jobHeld takes in that the job of a try waits for somebody who says whether it goes on.
+func (m *Machine) jobHeld(e JobHeld) {
+	i, in := m.find(e.Name)
+	if p, r := restoring(m).remakeOf(e.Name); r != nil && r.job != "" {
+		m.do(Conclude{Name: e.Name, Job: m.remakes[p].job}) // what is left of it is no use
+	} else if in != nil && in.job != "" && !in.looking && !m.halted(i) && m.g.nodes[i].Job.Partial() == job.PartialFinish {
+		m.lookFirst(i, e.Name, End{State: flow.OfJob(e.State), Reason: e.Reason, Kept: true, waits: true})
+	}
+}
+
+// tried ends a try, unless its job is to end before.
+func (m *Machine) tried(i, k int, e End) {
+	in := &m.steps[i].inst[k]
+	if e.waits && !e.Lost && !m.again(i, in.fails+1, e.State, false) {
+		m.do(Conclude{Name: m.name(i, k), Job: in.job})
+		return
+	}
+	m.end(i, k, e)
 }
 
 // end ends the running try at an instance, which is tried again if it may be.
@@ -472,7 +542,13 @@ func (m *Machine) end(i, k int, e End) {
 	e.Name, e.Round, e.Reason = m.name(i, k), m.run.Round, clip(e.Reason)
 	m.do(e)
 	s.running--
-	in.reason = e.Reason
+	in.reason, in.prov = e.Reason, nil
+	if in.job == "" {
+		m.dropKept(i, k)
+	}
+	if in.kept = ""; e.Kept {
+		in.kept = in.job
+	}
 	good := n.good(e.State)
 	if !good && !e.Lost {
 		in.fails++
@@ -513,10 +589,19 @@ func (m *Machine) halted(i int) bool {
 // close ends an instance for this round.
 func (m *Machine) close(i, k int, state flow.State) {
 	s := &m.steps[i]
-	s.inst[k].state = state
+	if s.inst[k].state = state; !m.g.nodes[i].good(state) {
+		m.dropKept(i, k)
+	}
 	s.ended[state]++
 	if s.left--; s.left == 0 {
 		m.finishStep(i)
+	}
+}
+
+// dropKept ends the job with which another try was to go on.
+func (m *Machine) dropKept(i, k int) {
+	if in := &m.steps[i].inst[k]; in.kept != "" {
+		m.do(StopJob{Name: m.name(i, k), Job: in.kept})
 	}
 }
 
@@ -677,6 +762,8 @@ func (m *Machine) haltStep(i int) {
 		switch {
 		case s.state.Final():
 			return
+		case in.state == flow.Running && in.prov != nil:
+			providers(m).halt(i, k)
 		case in.state == flow.Running && in.job != "":
 			m.do(StopJob{Name: m.name(i, k), Job: in.job})
 		case in.state == flow.Running:

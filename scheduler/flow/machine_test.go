@@ -178,14 +178,14 @@ func TestStopAndRetry(t *testing.T) {
 			w.stopRun(now)
 			w.toEnd(nil)
 			run := w.state()
-			cleaned := w.starts[Name{"clean", 0, 1}] == 1
+			cleaned := w.starts[Name{Step: "clean", Index: 0, Try: 1}] == 1
 			if run.State != flow.Cancelled || run.Reason != "enough" || cleaned == now {
 				t.Fatalf("crash %t, now %t: %s, cleaned %t\n%s", crash, now, w.show(), cleaned, w.history())
 			}
 			before := len(w.jobs)
 			w.retryRun("")
 			w.toEnd(nil)
-			if run := w.state(); run.State != flow.Completed || run.Round != 1 || w.starts[Name{"make", 0, 2}] != 0 {
+			if run := w.state(); run.State != flow.Completed || run.Round != 1 || w.starts[Name{Step: "make", Index: 0, Try: 2}] != 0 {
 				t.Fatalf("retry: %s", w.show())
 			}
 			after := len(w.jobs)

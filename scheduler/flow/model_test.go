@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 )
@@ -53,6 +54,9 @@ func random(rng *rand.Rand) (flow.Def, func(Name) (job.State, *job.Result)) {
 			}
 		}
 		s.AcceptPartial = rng.IntN(4) == 0
+		if rng.IntN(4) == 0 {
+			s.Provider, s.Outputs = new(spec()), map[string]string{"v": "provider:v"}
+		}
 		s.Retry.Times = rng.IntN(3)
 		if rng.IntN(2) == 0 {
 			s.Retry.BackoffSeconds = float64(rng.IntN(60))
@@ -70,7 +74,13 @@ func random(rng *rand.Rand) (flow.Def, func(Name) (job.State, *job.Result)) {
 		}
 		ends[s.Name] = list
 	}
-	return d, func(n Name) (job.State, *job.Result) { return ends[n.Step][(n.Index*3+n.Try)%20], metric(1) }
+	return d, func(n Name) (job.State, *job.Result) {
+		at := n.Index*3 + n.Try
+		if n.Provider {
+			at += 7
+		}
+		return ends[n.Step][at%20], metric(1)
+	}
 }
 
 // twin says how the steps of a run end that nobody stops, by looking at each of them once
@@ -142,9 +152,27 @@ func twin(d flow.Def, outcome func(Name) (job.State, *job.Result)) map[string]fl
 		rank := map[flow.State]int{flow.Completed: 0, flow.Partial: 1, flow.TimedOut: 2, flow.Failed: 3}
 		for k := range count {
 			var end flow.State
+			good, own := false, flow.Completed
 			for try := 1; try <= s.Retry.Times+1; try++ {
-				state, _ := outcome(Name{s.Name, k, try})
-				end = flow.OfJob(state)
+				if state, _ := outcome(Name{Step: s.Name, Index: k, Try: try}); !good { // else the job stands
+					end, own = flow.OfJob(state), flow.OfJob(state)
+				} else {
+					end = own
+				}
+				if good = end == flow.Completed || end == flow.Partial && s.AcceptPartial; good && s.Provider != nil {
+					if state, _ := outcome(Name{Step: s.Name, Index: k, Try: try, Provider: true}); state != job.Completed {
+						if end = flow.OfJob(state); end == flow.Partial {
+							end = flow.Failed
+						}
+						if len(s.Retry.On) > 0 && end != flow.TimedOut {
+							break
+						}
+						if try <= s.Retry.Times {
+							continue
+						}
+						break
+					}
+				}
 				if end == flow.Completed || end == flow.Partial && s.AcceptPartial || len(s.Retry.On) > 0 && end != flow.TimedOut {
 					break
 				}
@@ -166,6 +194,17 @@ func model(t testing.TB, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 23))
 	d, outcome := random(rng)
 	w := newWorld(t, d, nil, outcome)
+	value := cluster.Hash{9}
+	w.values[value] = "[1]"
+	w.left = func(n Name) (out []job.OutputFile) {
+		if n.Provider {
+			out = append(out, job.OutputFile{Name: "v", File: job.File{Hash: value, Size: 3}})
+		}
+		return out
+	}
+	if rng.IntN(4) == 0 {
+		w.forget = func(Name) bool { return rng.IntN(4) == 0 }
+	}
 	w.orphans = rng.IntN(2) == 0
 	if rng.IntN(2) == 0 {
 		w.refuse = func() bool { return rng.IntN(4) == 0 }
@@ -181,6 +220,8 @@ func model(t testing.TB, seed uint64) {
 			w.stopRun(rng.IntN(3) == 0)
 		case len(w.docs) > 0 && rng.IntN(2) == 0:
 			w.store()
+		case len(w.reads) > 0:
+			w.read()
 		case len(w.order) > 0:
 			w.endJob(rng.IntN(len(w.order)))
 		case len(w.docs) > 0:
@@ -205,14 +246,14 @@ func model(t testing.TB, seed uint64) {
 	}
 	seen := map[Name]bool{}
 	for _, try := range run.Tries {
-		n := Name{try.Step, try.Index, try.Try}
+		n := Name{Step: try.Step, Index: try.Index, Try: try.Try}
 		if try.End == nil || seen[n] {
 			t.Fatalf("seed %d: %s has not ended, or twice\n%s", seed, n, w.history())
 		}
 		seen[n] = true
 	}
-	if run.Stop != nil {
-		return // which steps ended before depends on when that was
+	if run.Stop != nil || w.forget != nil {
+		return // which steps ended before depends on when that was, and on what was forgotten
 	}
 	want := twin(d, outcome)
 	m := New(w.g, run, w.now, began.Add(w.now))

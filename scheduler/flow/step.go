@@ -45,6 +45,21 @@ type (
 		Name
 		After time.Duration
 	}
+	// JobHeld says that the job of a try waits, as all that is open of it was given up: it
+	// would end so.
+	JobHeld struct {
+		Name
+		State  job.State
+		Reason string
+	}
+	// Gone says that nobody knows the job any more with which a try was to go on.
+	Gone struct{ Name }
+	// Values are what the provider of a try left, by the names of the files.
+	Values struct {
+		Name
+		Values map[string][]byte
+		Lost   bool // they are on no host any more
+	}
 	// Rejected says that what was asked for a try can never be done.
 	Rejected struct {
 		Name
@@ -59,13 +74,20 @@ type (
 
 // Name names a try at an instance of a step.
 type Name struct {
-	Step  string
-	Index int
-	Try   int
+	Step     string
+	Index    int
+	Try      int
+	Provider bool // of the try, not its own job
 }
 
 // String returns "step[index]#try".
-func (n Name) String() string { return fmt.Sprintf("%s[%d]#%d", n.Step, n.Index, n.Try) }
+func (n Name) String() string {
+	of := fmt.Sprintf("%s[%d]#%d", n.Step, n.Index, n.Try)
+	if n.Provider {
+		of = "provider of " + of
+	}
+	return of
+}
 
 // Action is what a Machine asks for.
 type Action interface {
@@ -94,6 +116,28 @@ type (
 		Round int
 		Spec  job.Spec
 	}
+	// GoOn wants what was given up of a job of an earlier try tried again, if it has not
+	// ended, and that logged as the start of this one. Gone answers if it is not known.
+	GoOn struct {
+		Name
+		Round int
+		Job   job.ID
+	}
+	// Conclude wants a job that waits to end.
+	Conclude struct {
+		Name
+		Job job.ID
+	}
+	// Await wants to know how a job ends that was started before.
+	Await struct {
+		Name
+		Job job.ID
+	}
+	// Read wants to know what is in files, which Values or Refused answers.
+	Read struct {
+		Name
+		Files []job.OutputFile
+	}
 	// StopJob wants a job of the run stopped.
 	StopJob struct {
 		Name
@@ -107,7 +151,10 @@ type (
 		Reason  string
 		Final   bool // another try would fail as well
 		Lost    bool // for want of files: that is no failure of its own
+		Kept    bool // another try goes on with the same job
 		Outputs map[string]json.RawMessage
+
+		waits bool // the job has not ended
 	}
 	// Stop begins to end the run, to be logged.
 	Stop struct {
@@ -130,12 +177,19 @@ func (JobEnded) isEvent()  {}
 func (Located) isEvent()   {}
 func (Assembled) isEvent() {}
 func (Refused) isEvent()   {}
+func (JobHeld) isEvent()   {}
+func (Gone) isEvent()      {}
+func (Values) isEvent()    {}
 func (Rejected) isEvent()  {}
 func (Stopped) isEvent()   {}
 
 func (Locate) isAction()   {}
 func (Assemble) isAction() {}
 func (Start) isAction()    {}
+func (GoOn) isAction()     {}
+func (Conclude) isAction() {}
+func (Await) isAction()    {}
+func (Read) isAction()     {}
 func (StopJob) isAction()  {}
 func (End) isAction()      {}
 func (Stop) isAction()     {}
@@ -148,13 +202,22 @@ func (e JobEnded) String() string  { return fmt.Sprintf("job of %s ended %s", e.
 func (e Located) String() string   { return fmt.Sprintf("%s: %d files lost", e.Name, len(e.Lost)) }
 func (e Assembled) String() string { return fmt.Sprintf("%s assembled", e.Name) }
 func (e Refused) String() string   { return fmt.Sprintf("%s refused for %s", e.Name, e.After) }
-func (e Rejected) String() string  { return fmt.Sprintf("%s rejected: %s", e.Name, e.Reason) }
-func (e Stopped) String() string   { return fmt.Sprintf("stopped, now %t", e.Now) }
+func (e JobHeld) String() string   { return fmt.Sprintf("job of %s waits: %s", e.Name, e.Reason) }
+func (e Gone) String() string      { return fmt.Sprintf("job of %s is gone", e.Name) }
+func (e Values) String() string {
+	return fmt.Sprintf("%s: %d values, lost %t", e.Name, len(e.Values), e.Lost)
+}
+func (e Rejected) String() string { return fmt.Sprintf("%s rejected: %s", e.Name, e.Reason) }
+func (e Stopped) String() string  { return fmt.Sprintf("stopped, now %t", e.Now) }
 
 // String names an action, as the next ones do.
 func (a Locate) String() string   { return fmt.Sprintf("locate %d files of %s", len(a.Files), a.Name) }
 func (a Assemble) String() string { return fmt.Sprintf("assemble %s", a.Name) }
 func (a Start) String() string    { return fmt.Sprintf("start %s", a.Name) }
+func (a GoOn) String() string     { return fmt.Sprintf("go on with %s", a.Name) }
+func (a Conclude) String() string { return fmt.Sprintf("conclude %s", a.Name) }
+func (a Await) String() string    { return fmt.Sprintf("await %s", a.Name) }
+func (a Read) String() string     { return fmt.Sprintf("read %d files of %s", len(a.Files), a.Name) }
 func (a StopJob) String() string  { return fmt.Sprintf("stop job of %s", a.Name) }
 func (a End) String() string      { return fmt.Sprintf("end %s %s", a.Name, a.State) }
 func (a Stop) String() string     { return fmt.Sprintf("stop %s", a.Cause) }

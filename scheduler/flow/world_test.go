@@ -34,6 +34,8 @@ type world struct {
 	order   []job.ID // of jobs that run
 	docs    []Assemble
 	looks   []Locate
+	reads   []Read
+	values  map[cluster.Hash]string     // what is in files that providers leave
 	left    func(Name) []job.OutputFile // what a job leaves; nil: nothing
 	lose    map[cluster.Hash]bool       // files that are lost when a first try has left them
 	gone    map[cluster.Hash]bool
@@ -43,16 +45,20 @@ type world struct {
 	outcome func(Name) (job.State, *job.Result)
 	cut     int // appends until the holder dies; below 0: never
 	deaths  int
-	orphans bool        // jobs that were submitted and not logged as started end while nobody holds
-	refuse  func() bool // a submission
+	orphans bool            // jobs that were submitted and not logged as started end while nobody holds
+	refuse  func() bool     // a submission
+	forget  func(Name) bool // the job with which a try is to go on
 	starts  map[Name]int
 	log     []string
 }
 
 type simJob struct {
 	Name
-	config cluster.Hash
+	id     job.ID
+	spec   job.Spec
 	state  job.State
+	held   job.State // what it would end as; it waits for a decision
+	kept   int       // how often it went on
 	result *job.Result
 	left   []job.OutputFile
 }
@@ -64,6 +70,13 @@ func metric(v float64) *job.Result {
 
 func newWorld(t testing.TB, d flow.Def, params map[string]json.RawMessage, outcome func(Name) (job.State, *job.Result)) *world {
 	t.Helper()
+	return newWorldThat(t, true, d, params, outcome)
+}
+
+// newWorldThat says whether the run was submitted while all knew that tries go on with the
+// jobs of others.
+func newWorldThat(t testing.TB, keeps bool, d flow.Def, params map[string]json.RawMessage, outcome func(Name) (job.State, *job.Result)) *world {
+	t.Helper()
 	text, err := d.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -74,13 +87,13 @@ func newWorld(t testing.TB, d flow.Def, params map[string]json.RawMessage, outco
 	}
 	w := &world{
 		t: t, run: flow.NewRunID(owner, "k"), fold: flows.New(), jobs: map[job.ID]*simJob{}, stored: map[string]cluster.Hash{},
-		left: func(Name) []job.OutputFile { return nil }, gone: map[cluster.Hash]bool{},
+		left: func(Name) []job.OutputFile { return nil }, values: map[cluster.Hash]string{}, gone: map[cluster.Hash]bool{},
 		outcome: outcome, cut: -1, starts: map[Name]int{}, refuse: func() bool { return false }, noLook: func() bool { return false },
 	}
 	if w.g, err = Compile(d, params); err != nil {
 		t.Fatal(err)
 	}
-	w.append(event.KindFlowSubmitted, event.WorkflowSubmitted{Run: w.run, Owner: owner, Def: text, Params: given})
+	w.append(event.KindFlowSubmitted, event.WorkflowSubmitted{Run: w.run, Owner: owner, Def: text, Params: given, Keeps: keeps})
 	return w
 }
 
@@ -111,7 +124,7 @@ func (w *world) state() flows.Run {
 // begin makes a Machine of the log, as a new holder does.
 func (w *world) begin() {
 	run := w.state()
-	w.docs, w.looks, w.order = nil, nil, nil
+	w.docs, w.looks, w.reads, w.order = nil, nil, nil, nil
 	w.m = nil
 	if !run.Open() {
 		return
@@ -127,8 +140,10 @@ func (w *world) begin() {
 		}
 		if j := w.jobs[t.Job]; j == nil {
 			w.t.Fatalf("job of %s[%d]#%d was started and never submitted", t.Step, t.Index, t.Try)
-		} else if j.state != "" {
+		} else if j.Name = (Name{Step: t.Step, Index: t.Index, Try: t.Try}); j.state != "" {
 			w.step(JobEnded{Name: j.Name, State: j.state, Result: j.result, Left: j.left})
+		} else if j.held != "" {
+			w.step(JobHeld{Name: j.Name, State: j.held})
 		} else if !slices.Contains(w.order, t.Job) {
 			w.order = append(w.order, t.Job)
 		}
@@ -151,7 +166,7 @@ func (w *world) die() bool {
 // endOrphans lets jobs run to their end that were submitted and not logged as started.
 func (w *world) endOrphans(submit []*simJob) {
 	for _, j := range submit {
-		if w.jobs[flow.JobOf(owner, w.run, j.Step, j.Index, j.Try)] == j {
+		if w.jobs[j.id] == j && j.held == "" {
 			w.ends(j)
 		}
 	}
@@ -159,7 +174,10 @@ func (w *world) endOrphans(submit []*simJob) {
 
 // ends has a job end, which leaves its files.
 func (w *world) ends(j *simJob) {
-	if j.state, j.result = w.outcome(j.Name); j.state != job.Completed {
+	if j.state, j.result = w.outcome(j.Name); j.spec.OnPartial == job.PartialWait && (j.state == job.Partial || j.state == job.Failed) {
+		j.held, j.state = j.state, ""
+	}
+	if j.state != job.Completed {
 		return
 	}
 	j.left = w.left(j.Name)
@@ -180,6 +198,9 @@ func (w *world) look() {
 		return
 	}
 	e := Located{Name: l.Name}
+	if w.m != nil && l.Fresh && len(l.Files) == 0 {
+		w.t.Fatal("it looks for nothing")
+	}
 	for _, h := range l.Files {
 		if w.gone[h] || w.lost != nil && w.lost(h) {
 			e.Lost = append(e.Lost, h)
@@ -197,8 +218,8 @@ func (w *world) step(e Event) {
 	var starts []event.StepStart
 	var ends []event.StepEnd
 	var last []func()
-	var submit []*simJob
-	var over []job.ID
+	var submit, goOn []*simJob
+	var over, waited []job.ID
 	for todo := []Event{e}; len(todo) > 0; todo = todo[1:] {
 		for _, a := range w.m.Step(todo[0], w.now) {
 			switch a := a.(type) {
@@ -206,29 +227,46 @@ func (w *world) step(e Event) {
 				w.looks = append(w.looks, a)
 			case Assemble:
 				w.docs = append(w.docs, a)
+			case Read:
+				w.reads = append(w.reads, a)
+			case Await:
+				waited = append(waited, a.Job)
+			case GoOn:
+				j := w.jobs[a.Job]
+				if w.forget != nil && w.forget(a.Name) {
+					todo = append(todo, Gone{a.Name})
+					continue
+				}
+				goOn = append(goOn, j)
+				starts = append(starts, event.StepStart{Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, Job: a.Job})
+			case Conclude:
+				if j := w.jobs[a.Job]; j.held != "" {
+					j.state, j.held = j.held, ""
+					over = append(over, a.Job)
+				}
 			case Start:
 				if w.refuse() {
 					todo = append(todo, Refused{Name: a.Name, After: time.Second})
 					continue
 				}
-				id := flow.JobOf(owner, w.run, a.Step, a.Index, a.Try)
-				if a.Spec.Key != flow.JobKey(w.run, a.Step, a.Index, a.Try) {
+				id := job.NewID(owner, a.Spec.Key)
+				if want := flow.JobOf(owner, w.run, a.Step, a.Index, a.Try); a.Provider == (id == want) {
 					w.t.Fatalf("%s has key %s", a, a.Spec.Key)
 				}
 				if have := w.jobs[id]; have == nil {
-					submit = append(submit, &simJob{Name: a.Name, config: a.Spec.Config})
-				} else if have.config != a.Spec.Config {
+					submit = append(submit, &simJob{Name: a.Name, id: id, spec: a.Spec})
+				} else if have.spec.Config != a.Spec.Config {
 					w.t.Fatalf("%s: another job under the same key", a)
 				}
-				starts = append(starts, event.StepStart{Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, Job: id})
+				starts = append(starts, event.StepStart{Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, Job: id, Provider: a.Provider})
 			case StopJob:
 				if j := w.jobs[a.Job]; j != nil && j.state == "" {
-					j.state = job.Cancelled
+					j.state, j.held = job.Cancelled, ""
 					over = append(over, a.Job)
 				}
 			case End:
 				ends = append(ends, event.StepEnd{
-					Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, State: a.State, Reason: a.Reason, Final: a.Final, Lost: a.Lost, Outputs: a.Outputs,
+					Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, State: a.State, Reason: a.Reason, Final: a.Final, Lost: a.Lost, Kept: a.Kept, Outputs: a.Outputs,
 				})
 			case Stop:
 				last = append(last, func() {
@@ -245,7 +283,10 @@ func (w *world) step(e Event) {
 	if len(starts)+len(ends)+len(last) > 0 {
 		var events []func()
 		for _, j := range submit {
-			events = append(events, func() { w.jobs[flow.JobOf(owner, w.run, j.Step, j.Index, j.Try)] = j; w.starts[j.Name]++ })
+			events = append(events, func() { w.jobs[j.id] = j; w.starts[j.Name]++ })
+		}
+		for _, j := range goOn {
+			events = append(events, func() { j.held, j.kept = "", j.kept+1 })
 		}
 		if len(ends) > 0 {
 			events = append(events, func() { w.append(event.KindStepsEnded, event.StepsEnded{Run: w.run, Ends: ends}) })
@@ -264,7 +305,9 @@ func (w *world) step(e Event) {
 			f()
 		}
 		for _, s := range starts {
-			if w.jobs[s.Job].state == "" {
+			j := w.jobs[s.Job]
+			j.Name = Name{Step: s.Step, Index: s.Index, Try: s.Try, Provider: s.Provider}
+			if j.state == "" && j.held == "" {
 				w.order = append(w.order, s.Job)
 			}
 		}
@@ -279,11 +322,19 @@ func (w *world) step(e Event) {
 	}
 	for _, id := range over {
 		w.drop(id)
-		w.step(JobEnded{Name: w.jobs[id].Name, State: job.Cancelled})
+		w.step(JobEnded{Name: w.jobs[id].Name, State: w.jobs[id].state, Result: w.jobs[id].result, Left: w.jobs[id].left})
+	}
+	for _, id := range waited {
+		starts = append(starts, event.StepStart{Job: id})
+		if w.jobs[id].state == "" && w.m != nil {
+			w.order = append(w.order, id)
+		}
 	}
 	for _, s := range starts {
 		if j := w.jobs[s.Job]; j.state != "" && w.m != nil {
 			w.step(JobEnded{Name: j.Name, State: j.state, Result: j.result, Left: j.left})
+		} else if j.held != "" {
+			w.step(JobHeld{Name: j.Name, State: j.held})
 		}
 	}
 }
@@ -322,6 +373,10 @@ func (w *world) endJob(k int) {
 		w.begin()
 		return
 	}
+	if j.held != "" {
+		w.step(JobHeld{Name: j.Name, State: j.held})
+		return
+	}
 	w.step(JobEnded{Name: j.Name, State: j.state, Result: j.result, Left: j.left})
 }
 
@@ -335,6 +390,22 @@ func (w *world) store() {
 	}
 	w.stored[string(d.Doc)] = h
 	w.step(Assembled{Name: d.Name, Config: h})
+}
+
+// read answers what a provider left.
+func (w *world) read() {
+	r := w.reads[0]
+	w.reads = w.reads[1:]
+	if w.noLook() {
+		w.step(Refused{Name: r.Name, After: time.Second})
+		return
+	}
+	e := Values{Name: r.Name, Values: map[string][]byte{}}
+	for _, f := range r.Files {
+		e.Lost = e.Lost || w.lost != nil && w.lost(f.Hash)
+		e.Values[f.Name] = []byte(w.values[f.Hash])
+	}
+	w.step(e)
 }
 
 // toEnd lets the run go on until it has ended; rng, if there is one, says in which order.
@@ -353,6 +424,8 @@ func (w *world) toEnd(rng *rand.Rand) {
 		switch {
 		case len(w.looks) > 0:
 			w.look()
+		case len(w.reads) > 0:
+			w.read()
 		case len(w.docs) > 0:
 			w.store()
 		case len(w.order) > 0:

@@ -94,7 +94,7 @@ func (h *chooser) keeps(j *openJob, chunks []int, w *worker, now time.Duration) 
 func (p *Plan) obstacle(j *openJob) eligible.Obstacle {
 	switch {
 	case j.waits:
-		return eligible.Obstacle{Reason: eligible.Operator, Text: fmt.Sprintf("for an operator, %s given up", j.share(givenUp))}
+		return eligible.Obstacle{Reason: eligible.Operator, Text: fmt.Sprintf("for %s, %s given up", eligible.Decider(j.spec.Key), j.share(givenUp))}
 	case p.held && j.count[pending] > 0:
 		return eligible.Obstacle{Reason: eligible.Held, Text: "the event log has no room for new work"}
 	case j.waiting > 0 && j.waiting == j.count[pending]:

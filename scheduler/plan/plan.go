@@ -120,7 +120,14 @@ func (p *Plan) Step(e step.Event, now time.Duration) []step.Action {
 	case step.JobAdded:
 		p.work.addJob(e, now)
 	case step.JobStopped:
-		p.work.stopJob(e, now)
+		if j := p.work.byID[e.Job]; j != nil {
+			p.work.finish(j, cancelled, "stopped by "+e.Actor, now)
+		}
+	case step.JobConcluded:
+		if j := p.work.byID[e.Job]; j != nil && j.waits {
+			j.waits, j.spec.OnPartial = false, job.PartialFinish
+			p.work.conclude(j, now)
+		}
 	case step.JobReleased:
 		p.work.release(e, now)
 	case step.WorkerConnected:

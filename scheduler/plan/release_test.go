@@ -59,7 +59,7 @@ func TestWaitsForAnOperator(t *testing.T) {
 	b.now += time.Minute
 	b.do(step.Tick{})
 	b.want(b.bad("a", "j", 1, 2, "exit 2"), "fail j/1#2 of a final=true: exit 2",
-		"waiting j: 1 of 2 chunks given up, an operator decides; the last at chunk 1: exit 2")
+		"waiting j: 1 of 2 chunks given up, the last at chunk 1: exit 2")
 	b.now += time.Hour
 	b.want(b.do(step.Tick{}))
 	b.want(b.do(step.JobReleased{Job: "j", Actor: "uid:1"}), "released j [{1 1}] after attempt 2 for uid:1", "assign j to a: [{1 3}]")
@@ -75,6 +75,19 @@ func TestWaitsForAnOperator(t *testing.T) {
 	b.want(b.do(step.JobReleased{Job: "k", Actor: "uid:1"}), "released k [{1 1}] after attempt 2 for uid:1", "assign k to a: [{1 3}]")
 	b.has(b.bad("a", "k", 1, 3, "exit 3"), "final=false")
 	b.has(b.do(step.JobStopped{Job: "k", Actor: "uid:1"}), "finish k cancelled")
+}
+
+// TestConcluded: a job that waits ends as one that does not, when it is told to; one that
+// has something open does not.
+func TestConcluded(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.add("j", "o", 2, func(s *job.Spec) { s.OnPartial, s.Attempts = job.PartialWait, 1 })
+	b.good("a", "j", 0, 1)
+	b.want(b.do(step.JobConcluded{Job: "j"}))
+	b.has(b.bad("a", "j", 1, 1, "exit 1"), "waiting j")
+	b.want(b.do(step.JobConcluded{Job: "j"}), "finish j partial: 1 of 2 chunks given up, the last at chunk 1: exit 1")
+	b.want(b.do(step.JobConcluded{Job: "j"}))
 }
 
 // TestLateResultOfAGivenUpChunk: it counts as long as the job is open, but not

@@ -48,27 +48,25 @@ func (h *timers) stop(t *timer) { h.heap.Remove(t) }
 
 // due disarms and returns the first timer whose time has come, or nil.
 func (h *timers) due(now time.Duration) *timer {
-	if len(h.heap.Items()) == 0 || h.heap.Items()[0].at > now {
+	t, ok := h.heap.Least()
+	if !ok || t.at > now {
 		return nil
 	}
-	t := h.heap.Items()[0]
 	h.heap.Remove(t)
 	return t
 }
 
 // next is when the first timer is due; ok is false if none is set.
 func (h *timers) next() (at time.Duration, ok bool) {
-	if len(h.heap.Items()) == 0 {
-		return 0, false
+	if t, some := h.heap.Least(); some {
+		return t.at, true
 	}
-	return h.heap.Items()[0].at, true
+	return 0, false
 }
 
 func (h *timers) check() error {
-	for i, t := range h.heap.Items() {
-		if t.pos != i+1 || i > 0 && t.Before(h.heap.Items()[(i-1)/2]) {
-			return fmt.Errorf("timer %d is out of place", i)
-		}
+	if i := h.heap.Misplaced(); i >= 0 {
+		return fmt.Errorf("timer %d is out of place", i)
 	}
 	return nil
 }

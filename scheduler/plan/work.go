@@ -143,12 +143,6 @@ func (k *work) release(e step.JobReleased, now time.Duration) {
 	k.line(j)
 }
 
-func (k *work) stopJob(e step.JobStopped, now time.Duration) {
-	if j := k.byID[e.Job]; j != nil {
-		k.finish(j, cancelled, "stopped by "+e.Actor, now)
-	}
-}
-
 // line lets a job wait for workers if it has anything to give out.
 func (k *work) line(j *openJob) {
 	if j.place.Waits() || j.state > running || !j.ready() {
@@ -227,7 +221,7 @@ func (k *work) conclude(j *openJob, now time.Duration) bool {
 	case j.spec.Partial() == job.PartialWait:
 		if !j.waits {
 			j.waits = true
-			k.out.Emit(step.Waiting{Job: j.id, Reason: step.Clip(fmt.Sprintf("%s given up, an operator decides; the last at %s", j.share(givenUp), j.failures.Reason))})
+			k.out.Emit(step.Waiting{Job: j.id, Reason: step.Clip(fmt.Sprintf("%s given up, the last at %s", j.share(givenUp), j.failures.Reason))})
 		}
 		return false
 	case j.count[accepted] == 0 || j.spec.Partial() == job.PartialFail:

@@ -35,6 +35,7 @@ type Stored struct {
 
 	looked bool // it was a search
 	lost   []cluster.Hash
+	values map[string][]byte // not nil: what a provider left
 }
 
 type assembler struct {

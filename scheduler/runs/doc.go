@@ -11,10 +11,12 @@
 // Non-goals: what is to be done next (scheduler/flow), whose job is next and where it
 // runs (scheduler/plan).
 //
-// Goroutines: the assembler, which stores config documents one after the other, and the
-// finder, which asks hosts for the files of steps; both end with the context of Run. All
-// else belongs to the loop of the term.
+// Goroutines: the assembler, which stores config documents one after the other, the
+// finder, which asks hosts for the files of steps, and the reader, which reads what
+// providers left; they end with the context of Run. All else belongs to the loop of the
+// term.
 //
-// Channels. Documents, and searches: capacity 64 each, when full the try begins with a
-// later tick. What came of them: capacity 64, when full both wait for the loop.
+// Channels. Documents, searches and files to read: capacity 64 each, when full they are
+// asked for with a later tick. What came of them: capacity 64, when full all wait for the
+// loop.
 package runs

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,6 +45,10 @@ type Term interface {
 	Submit(b event.JobSubmitted) error
 	// Released says that the job was submitted for what had ended at a time.
 	Released(id job.ID, since time.Duration)
+	// Release has what was given up of a job tried again, Conclude ends one that waits for
+	// somebody to say whether it is to be.
+	Release(id job.ID)
+	Conclude(id job.ID)
 	// StopJob has a job of the run end.
 	StopJob(id job.ID)
 	View(func(*state.State))
@@ -51,6 +56,8 @@ type Term interface {
 	Wall() time.Time
 	// Begins says that the log takes new work that nobody asked for just now.
 	Begins() bool
+	// Keeps says that all members know that tries go on with the jobs of others.
+	Keeps() bool
 }
 
 // ErrLater says that a job cannot be submitted just now.
@@ -59,17 +66,17 @@ var ErrLater = errors.New("not now")
 // Runs is all that goes on in one term. Its methods belong to the loop of the term, but
 // for Run.
 type Runs struct {
-	t     Term
-	log   zerolog.Logger
-	asm   *assembler
-	files *finder
-	open  map[flow.RunID]*decide.Machine
-	jobs  map[job.ID]name // of tries that run
+	t   Term
+	log zerolog.Logger
+	helpers
+	open map[flow.RunID]*decide.Machine
+	jobs map[job.ID]name // of tries that run
 
 	times *timetable
-	queue []flow.RunID                           // that wait for others of their group
-	fresh []flow.RunID                           // to be made when the log has what was decided of them
-	ended []end                                  // in the log, or will be after the commit
+	queue []flow.RunID // that wait for others of their group
+	fresh []flow.RunID // to be made when the log has what was decided of them
+	ended []end        // in the log, or will be after the commit
+	holds holds
 	told  map[flow.RunID]event.WorkflowSubmitted // submitted and not in the log yet
 	swept time.Duration
 
@@ -77,6 +84,27 @@ type Runs struct {
 	// documents are being stored; 0: not by the end of a job.
 	cause  time.Duration
 	causes map[name]time.Duration
+}
+
+// helpers do what takes time.
+type helpers struct {
+	asm    *assembler
+	files  *finder
+	values *reader
+}
+
+// Files are how the documents and files of steps are stored, found and read.
+type Files struct {
+	Store Store // nil: there are none
+	Find  Find  // nil: no file is ever lost
+	Read  Read
+}
+
+// holds are the jobs of steps that wait for somebody to say whether what was given up of
+// them is tried again.
+type holds struct {
+	why  map[job.ID]string
+	news []job.ID // that the runs were not told of
 }
 
 // end is that of a job, and when it was logged; 0: before.
@@ -90,21 +118,22 @@ type name struct {
 	decide.Name
 }
 
-// New returns Runs without any; see Load. A nil store is for a term without config
-// documents, a nil find for one that believes that no file is ever lost.
-func New(t Term, store Store, find Find, m *Metrics, log zerolog.Logger) *Runs {
-	asm := newAssembler(store)
+// New returns Runs without any; see Load.
+func New(t Term, f Files, m *Metrics, log zerolog.Logger) *Runs {
+	asm := newAssembler(f.Store)
 	return &Runs{
-		times: newTimetable(m), t: t, log: log, asm: asm, files: newFinder(find, asm.out), open: make(map[flow.RunID]*decide.Machine), jobs: make(map[job.ID]name),
+		times: newTimetable(m), t: t, log: log, helpers: helpers{asm, newFinder(f.Find, asm.out), newReader(f.Read, f.Find, asm.out)},
+		holds: holds{why: make(map[job.ID]string)}, open: make(map[flow.RunID]*decide.Machine), jobs: make(map[job.ID]name),
 		told: make(map[flow.RunID]event.WorkflowSubmitted), causes: make(map[name]time.Duration),
 	}
 }
 
-// Run stores documents and looks for files until ctx ends.
+// Run stores documents, looks for files and reads some until ctx ends.
 func (r *Runs) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	all.Go(func() { r.files.run(ctx) })
+	all.Go(func() { r.values.run(ctx) })
 	r.asm.run(ctx)
 }
 
@@ -199,16 +228,50 @@ func GraphOf(b event.WorkflowSubmitted) (*decide.Graph, error) {
 
 // JobEnded takes in that the end of a job goes into the log.
 func (r *Runs) JobEnded(id job.ID) {
+	delete(r.holds.why, id)
 	if _, ours := r.jobs[id]; ours {
 		r.ended = append(r.ended, end{id, r.t.Now()})
 	}
 }
 
+// JobHeld takes in that a job waits, as all that is open of it was given up. It reports
+// whether a run may say what becomes of it.
+func (r *Runs) JobHeld(id job.ID, why string) (ours bool) {
+	r.t.View(func(st *state.State) {
+		j, _ := st.Job(id)
+		ours = strings.HasPrefix(j.Spec.Key, flow.KeyPrefix)
+	})
+	if ours {
+		r.holds.why[id] = why
+		r.holds.news = append(r.holds.news, id)
+	}
+	return ours
+}
+
+// JobReleased takes in that a job waits no more: what was given up of it is tried again.
+func (r *Runs) JobReleased(id job.ID) { delete(r.holds.why, id) }
+
+// jobHeld tells a run that a job of it waits.
+func (r *Runs) jobHeld(id job.ID) {
+	n, ok := r.jobs[id]
+	why, held := r.holds.why[id]
+	if !ok || !held {
+		return
+	}
+	e := decide.JobHeld{Name: n.Name, State: job.Failed, Reason: why}
+	r.t.View(func(st *state.State) {
+		if j, _ := st.Job(id); j.Counts.Accepted > 0 {
+			e.State = job.Partial
+		}
+	})
+	r.step(n.run, e)
+}
+
 // Follow does what follows from what the log has by now. It reports whether there was
 // anything.
 func (r *Runs) Follow() bool {
-	fresh, ended := r.fresh, r.ended
-	r.fresh, r.ended = nil, nil
+	fresh, ended, held := r.fresh, r.ended, r.holds.news
+	r.fresh, r.ended, r.holds.news = nil, nil, nil
 	clear(r.told)
 	changed := r.learnSchedules()
 	for _, id := range fresh {
@@ -219,7 +282,10 @@ func (r *Runs) Follow() bool {
 		r.jobEnded(e.job)
 	}
 	r.cause = 0
-	return len(fresh)+len(ended) > 0 || changed
+	for _, id := range held {
+		r.jobHeld(id)
+	}
+	return len(fresh)+len(ended)+len(held) > 0 || changed
 }
 
 func (r *Runs) jobEnded(id job.ID) {
@@ -285,6 +351,15 @@ func (r *Runs) Next(now time.Duration) (at time.Duration, ok bool) {
 
 // Take takes in that a document was stored, or what of some files is lost.
 func (r *Runs) Take(s Stored) {
+	if s.values != nil {
+		if s.err != nil {
+			r.log.Warn().Str("run", string(s.run)).Str("step", s.name.Step).Err(s.err).Msg("what a provider left cannot be read, trying again")
+			r.step(s.run, decide.Refused{Name: s.name, After: storeAgain})
+			return
+		}
+		r.step(s.run, decide.Values{Name: s.name, Values: s.values, Lost: len(s.lost) > 0})
+		return
+	}
 	if s.looked {
 		if len(s.lost) > 0 {
 			r.log.Warn().Str("run", string(s.run)).Str("step", s.name.Step).Int("files", len(s.lost)).Msg("files for a step are on no host any more")
@@ -335,6 +410,7 @@ type gathered struct {
 
 // act carries out one action; what it returns is for the Machine to know.
 func (r *Runs) act(id flow.RunID, m *decide.Machine, a decide.Action, out *gathered) decide.Event {
+	there := false
 	switch a := a.(type) {
 	case decide.Locate:
 		if r.files.find == nil {
@@ -355,11 +431,24 @@ func (r *Runs) act(id flow.RunID, m *decide.Machine, a decide.Action, out *gathe
 		}
 	case decide.Start:
 		return r.start(id, m, a, out)
+	case decide.Read:
+		if r.values.read == nil || !r.values.put(values{id, a.Name, a.Files}) {
+			return decide.Refused{Name: a.Name, After: fullAgain}
+		}
+	case decide.GoOn:
+		return r.goOn(id, a, out)
+	case decide.Await:
+		r.known(a.Job, name{id, a.Name})
+		if r.t.View(func(st *state.State) { _, there = st.Job(a.Job) }); !there {
+			r.ended = append(r.ended, end{job: a.Job}) // it was forgotten
+		}
+	case decide.Conclude:
+		r.t.Conclude(a.Job)
 	case decide.StopJob:
 		r.t.StopJob(a.Job)
 	case decide.End:
 		out.ends = append(out.ends, event.StepEnd{
-			Step: a.Step, Index: a.Index, Try: a.Try, Round: a.Round, State: a.State, Reason: a.Reason, Final: a.Final, Lost: a.Lost, Outputs: a.Outputs,
+			Step: a.Step, Index: a.Index, Try: a.Try, Round: a.Round, State: a.State, Reason: a.Reason, Final: a.Final, Lost: a.Lost, Kept: a.Kept, Outputs: a.Outputs,
 		})
 	case decide.Stop:
 		out.last = append(out.last, r.draft(event.KindFlowStopped, event.WorkflowStopped{
@@ -386,18 +475,47 @@ func (r *Runs) start(id flow.RunID, m *decide.Machine, a decide.Start, out *gath
 	if err != nil {
 		return decide.Rejected{Name: a.Name, Reason: clip(err.Error())}
 	}
-	r.jobs[jobID] = name{id, a.Name}
-	out.starts = append(out.starts, event.StepStart{Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, Job: jobID})
-	// It may have been submitted before, and be over.
-	r.t.View(func(st *state.State) {
-		if j, ok := st.Job(jobID); ok && j.State.Final() {
-			r.ended = append(r.ended, end{job: jobID})
-		}
-	})
+	out.starts = append(out.starts, event.StepStart{Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, Job: jobID, Provider: a.Provider})
+	r.known(jobID, name{id, a.Name}) // it may have been submitted before
 	if r.cause > 0 {
 		r.t.Released(jobID, r.cause)
 	}
 	return nil
+}
+
+// goOn has a try go on with the job of an earlier one.
+func (r *Runs) goOn(id flow.RunID, a decide.GoOn, out *gathered) decide.Event {
+	there, open := false, false
+	r.t.View(func(st *state.State) {
+		var j state.Job
+		j, there = st.Job(a.Job)
+		open = !j.State.Final()
+	})
+	if !there {
+		return decide.Gone{Name: a.Name}
+	}
+	if open {
+		delete(r.holds.why, a.Job)
+		r.t.Release(a.Job)
+	}
+	out.starts = append(out.starts, event.StepStart{Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, Job: a.Job})
+	r.known(a.Job, name{id, a.Name})
+	return nil
+}
+
+// known takes in that a job is that of a try, which may be over, or wait, for long.
+func (r *Runs) known(id job.ID, n name) {
+	r.jobs[id] = n
+	over := false
+	r.t.View(func(st *state.State) {
+		j, ok := st.Job(id)
+		over = ok && j.State.Final()
+	})
+	if over {
+		r.ended = append(r.ended, end{job: id})
+	} else if _, held := r.holds.why[id]; held {
+		r.holds.news = append(r.holds.news, id)
+	}
 }
 
 // write puts what was gathered into the batch, each event of a bounded size.

@@ -22,7 +22,6 @@ func Commands(a *cli.App, d Options) []*cobra.Command {
 		jobCommand(a, d),
 		workflowCommand(a),
 		scheduleCommand(a),
-		workersCommand(a),
 		workerCommand(a),
 		groupsCommand(a),
 	}

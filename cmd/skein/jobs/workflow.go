@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -206,7 +207,7 @@ func showRun(a *cli.App, w api.Workflow, raw []byte) error {
 	for _, s := range w.Steps {
 		for _, in := range s.Instances {
 			if in.State.Ended() && in.State != flow.Completed && in.Job != "" {
-				field("failed", "%s[%d]: %s; skein job status %s", s.Name, in.Index, in.Reason, present.Short(in.Job))
+				field("failed", "%s[%d]: %s; skein job status %s", s.Name, in.Index, in.Reason, present.Short(cmp.Or(in.Provider, in.Job))) // its provider's failure, if it came to that
 			}
 		}
 	}

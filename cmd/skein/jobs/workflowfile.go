@@ -33,10 +33,10 @@ type workflowText struct {
 	path, key string
 	text      string
 	def       flow.Def
-	steps     []stepFiles // by step
+	jobs      [][2]stepFiles // by step: of its job, and of its provider
 }
 
-// stepFiles are what a step's job has uploaded.
+// stepFiles are what a job of a step has uploaded.
 type stepFiles struct {
 	wasm, input string
 	files       map[string]string
@@ -73,13 +73,18 @@ func readWorkflow(path string) (*workflowText, error) {
 	if !ok {
 		return nil, cli.Usagef("%s: there is no [[step]]", path).WithHint("see docs/workflows.md")
 	}
-	t.steps = make([]stepFiles, len(list))
+	t.jobs = make([][2]stepFiles, len(list))
 	for i, s := range list {
-		spec, err := t.job(i, s)
-		if err != nil {
-			return nil, err
+		for k, key := range []string{"job", "provider"} {
+			if _, given := s[key]; !given && k > 0 {
+				continue
+			}
+			spec, files, err := t.job(s, key)
+			if err != nil {
+				return nil, err
+			}
+			s[key], t.jobs[i][k] = spec, files
 		}
-		s["job"] = spec
 	}
 	b, err := json.Marshal(tree)
 	if err != nil {
@@ -91,14 +96,13 @@ func readWorkflow(path string) (*workflowText, error) {
 	return t, nil
 }
 
-// job makes the spec of the job of step i, whose files are still to be uploaded.
-func (t *workflowText) job(i int, step map[string]any) (job.Spec, error) {
+// job makes the spec of a job of a step, whose files are still to be uploaded.
+func (t *workflowText) job(step map[string]any, key string) (job.Spec, stepFiles, error) {
 	name, _ := step["name"].(string)
-	fail := func(err error) (job.Spec, error) {
-		text := t.located(fmt.Sprintf("step %s: job: %s", name, err), name)
-		return job.Spec{}, cli.Usagef("%s", text)
+	fail := func(err error) (job.Spec, stepFiles, error) {
+		return job.Spec{}, stepFiles{}, cli.Usagef("%s", t.located(fmt.Sprintf("step %s: %s: %s", name, key, err), name))
 	}
-	keys, ok := step["job"].(map[string]any)
+	keys, ok := step[key].(map[string]any)
 	if !ok {
 		return fail(errors.New("it is missing, want a table with the keys of a job file"))
 	}
@@ -138,15 +142,17 @@ func (t *workflowText) job(i int, step map[string]any) (job.Spec, error) {
 	if from.values["program"] != nil && from.values["executor"] == nil {
 		from.values["executor"] = job.ExecutorExec
 	}
+	if key == "provider" && from.values["iterations"] == nil {
+		from.values["iterations"] = int64(1)
+	}
 	spec, wasm, input, _, err := from.check()
 	if err != nil {
 		return fail(err)
 	}
-	t.steps[i] = stepFiles{wasm, input, from.files}
 	if wasm != "" {
 		spec.Artefact = cluster.Hash{1} // comes with the upload
 	}
-	return spec, nil
+	return spec, stepFiles{wasm, input, from.files}, nil
 }
 
 // located puts before a text where in the file the step stands that it is about.
@@ -283,8 +289,14 @@ func (f workflowFlags) run(a *cli.App, ctx context.Context, path string) error {
 // upload puts what the jobs of the steps need where the cluster finds it.
 func (t *workflowText) upload(a *cli.App, ctx context.Context, c *api.Client) (err error) {
 	uploads := make(map[string]cluster.Hash)
-	for i, files := range t.steps {
-		spec := &t.def.Steps[i].Job
+	for at := range 2 * len(t.jobs) {
+		files, spec := t.jobs[at/2][at%2], &t.def.Steps[at/2].Job
+		if at%2 == 1 {
+			spec = t.def.Steps[at/2].Provider
+		}
+		if spec == nil {
+			continue
+		}
 		for _, file := range []struct {
 			key, path string
 			limit     int64

@@ -39,6 +39,7 @@ type Try struct {
 	Step              string
 	Index, Round, Try int
 	Job               job.ID         // empty: its end alone is known
+	Provider          job.ID         // empty: it did not begin
 	End               *event.StepEnd // nil: it has not ended
 	Started, Ended    cluster.HLC
 }
@@ -129,8 +130,10 @@ func (f *Fold) Artefacts() map[cluster.Hash]bool {
 			continue // nobody can run it
 		}
 		for _, s := range def.Steps {
-			for _, h := range s.Job.Hashes() {
-				need[h] = true
+			for _, spec := range s.Jobs() {
+				for _, h := range spec.Hashes() {
+					need[h] = true
+				}
 			}
 		}
 	}
@@ -194,7 +197,10 @@ func (r *run) tries() (out []Try) {
 		switch b := body.(type) {
 		case event.StepsStarted:
 			for _, s := range b.Starts {
-				if t := of(s.Step, s.Index, s.Round, s.Try); t.Job == "" {
+				switch t := of(s.Step, s.Index, s.Round, s.Try); {
+				case s.Provider && t.Provider == "":
+					t.Provider = s.Job
+				case !s.Provider && t.Job == "":
 					t.Job, t.Started = s.Job, e.at.HLC
 				}
 			}

@@ -268,8 +268,10 @@ func (f *Fold) AddArtefacts(need map[cluster.Hash]bool) {
 			continue // nobody can run it
 		}
 		for _, one := range def.Steps {
-			for _, h := range one.Job.Hashes() {
-				need[h] = true
+			for _, spec := range one.Jobs() {
+				for _, h := range spec.Hashes() {
+					need[h] = true
+				}
 			}
 		}
 	}

@@ -7,8 +7,17 @@ import (
 	"strings"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 )
+
+// Decider says who says what becomes of a job that waits with chunks given up.
+func Decider(key string) string {
+	if strings.HasPrefix(key, flow.KeyPrefix) {
+		return "its workflow or an operator"
+	}
+	return "an operator"
+}
 
 // Reason is what keeps a worker from a job, or a job from all workers.
 type Reason string

@@ -14,6 +14,24 @@ type Heap[T Element[T]] struct{ items []T }
 // the slice.
 func (h *Heap[T]) Items() []T { return h.items }
 
+// Least returns the first element, if there is one.
+func (h *Heap[T]) Least() (x T, ok bool) {
+	if len(h.items) > 0 {
+		return h.items[0], true
+	}
+	return x, false
+}
+
+// Misplaced finds an element that is not where it belongs; below 0: there is none.
+func (h *Heap[T]) Misplaced() int {
+	for i, x := range h.items {
+		if *x.Place() != i+1 || i > 0 && x.Before(h.items[(i-1)/2]) {
+			return i
+		}
+	}
+	return -1
+}
+
 // Fix puts x in, or where it belongs after its order changed.
 func (h *Heap[T]) Fix(x T) {
 	at := x.Place()

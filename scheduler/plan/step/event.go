@@ -58,6 +58,9 @@ type JobReleased struct {
 	Actor string
 }
 
+// JobConcluded ends a job that waits for an operator, as one that does not wait.
+type JobConcluded struct{ Job job.ID }
+
 // WorkerConnected says that a stream to a worker is open. Assigned is what it
 // has queued or running; results that it keeps follow as Results.
 type WorkerConnected struct {
@@ -161,6 +164,7 @@ type Hold struct{ On bool }
 func (JobAdded) event()           {}
 func (JobStopped) event()         {}
 func (JobReleased) event()        {}
+func (JobConcluded) event()       {}
 func (WorkerConnected) event()    {}
 func (WorkerDisconnected) event() {}
 func (HealthChanged) event()      {}
@@ -183,7 +187,8 @@ func (e JobAdded) String() string { return fmt.Sprintf("job_added %s", e.Job) }
 func (e JobStopped) String() string { return fmt.Sprintf("job_stopped %s by %s", e.Job, e.Actor) }
 
 // String implements fmt.Stringer.
-func (e JobReleased) String() string { return fmt.Sprintf("job_released %s by %s", e.Job, e.Actor) }
+func (e JobConcluded) String() string { return "job_concluded " + string(e.Job) }
+func (e JobReleased) String() string  { return fmt.Sprintf("job_released %s by %s", e.Job, e.Actor) }
 
 // String implements fmt.Stringer.
 func (e WorkerConnected) String() string {

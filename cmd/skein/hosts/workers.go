@@ -1,4 +1,4 @@
-package jobs
+package hosts
 
 import (
 	"context"
@@ -10,7 +10,8 @@ import (
 	"github.com/skein-project/skein/present"
 )
 
-func workersCommand(a *cli.App) *cobra.Command {
+// Workers is the command about who runs chunks.
+func Workers(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "workers", Short: "Who runs chunks: health, rate, backlog and time to drain", Args: cli.Exactly(0, ""),
 		Long: "As the holder sees them. Three signals decide what a worker gets: whether it is\n" +

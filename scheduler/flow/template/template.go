@@ -1,25 +1,32 @@
-package flow
+package template
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/skein-project/skein/cluster/flow"
 )
 
-// Roots of references that are no steps.
-const (
-	rootParams = "params"
-	rootItem   = "item"
-	rootRun    = "run"
-)
+// NameChars are those of names in references, beside capital letters and dashes.
+const NameChars = "abcdefghijklmnopqrstuvwxyz0123456789_"
 
-// value is a JSON value in which texts may have ${...}.
-type value struct {
+// Value is a JSON value in which texts may have ${...}.
+type Value struct {
 	v any // as decoded; texts with references are of type text
+}
+
+// MayBeList reports that v is a list, or that it depends on what a reference is.
+func (v Value) MayBeList() bool {
+	switch v.v.(type) {
+	case []any, text:
+		return true
+	}
+	return false
 }
 
 // text is a text with references.
@@ -34,8 +41,8 @@ type part struct {
 	path    []string // nil: a literal
 }
 
-// decode reads one JSON value, numbers as they are written.
-func decode(b []byte) (any, error) {
+// Decode reads one JSON value, numbers as they are written.
+func Decode(b []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	var v any
@@ -48,17 +55,17 @@ func decode(b []byte) (any, error) {
 	return v, nil
 }
 
-// parseValue reads a JSON value and the references in its texts.
-func parseValue(b json.RawMessage) (value, error) {
+// Parse reads a JSON value and the references in its texts.
+func Parse(b json.RawMessage) (Value, error) {
 	if len(b) > flow.MaxTemplate {
-		return value{}, fmt.Errorf("%d bytes, at most %d are allowed", len(b), flow.MaxTemplate)
+		return Value{}, fmt.Errorf("%d bytes, at most %d are allowed", len(b), flow.MaxTemplate)
 	}
-	v, err := decode(b)
+	v, err := Decode(b)
 	if err != nil {
-		return value{}, err
+		return Value{}, err
 	}
 	v, err = parseTexts(v)
-	return value{v}, err
+	return Value{v}, err
 }
 
 func parseTexts(v any) (any, error) {
@@ -110,7 +117,7 @@ func parseText(s string) (any, error) {
 		}
 		path := strings.Split(strings.TrimSpace(ref), ".")
 		for _, p := range path {
-			if p == "" || strings.Trim(p, nameChars+"ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
+			if p == "" || strings.Trim(p, NameChars+"ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
 				return nil, fmt.Errorf("${%.64s}: want names joined by dots", ref)
 			}
 		}
@@ -121,8 +128,8 @@ func parseText(s string) (any, error) {
 	return t, nil
 }
 
-// refs calls f with each reference in v.
-func (v value) refs(f func(path []string) error) error { return refsIn(v.v, f) }
+// Refs calls f with each reference in v.
+func (v Value) Refs(f func(path []string) error) error { return refsIn(v.v, f) }
 
 func refsIn(v any, f func(path []string) error) error {
 	switch v := v.(type) {
@@ -141,7 +148,7 @@ func refsIn(v any, f func(path []string) error) error {
 			}
 		}
 	case map[string]any:
-		for _, k := range sortedKeys(v) {
+		for _, k := range slices.Sorted(maps.Keys(v)) {
 			if err := refsIn(v[k], f); err != nil {
 				return err
 			}
@@ -150,8 +157,8 @@ func refsIn(v any, f func(path []string) error) error {
 	return nil
 }
 
-// fill replaces the references in v by what look finds.
-func (v value) fill(look func(path []string) (any, error)) (any, error) { return fill(v.v, look) }
+// Fill replaces the references in v by what look finds.
+func (v Value) Fill(look func(path []string) (any, error)) (any, error) { return fill(v.v, look) }
 
 func fill(v any, look func(path []string) (any, error)) (any, error) {
 	switch v := v.(type) {
@@ -203,8 +210,8 @@ func fill(v any, look func(path []string) (any, error)) (any, error) {
 	return v, nil
 }
 
-// walk follows path into v.
-func walk(v any, path []string) (any, error) {
+// Walk follows path into v.
+func Walk(v any, path []string) (any, error) {
 	for i, name := range path {
 		switch in := v.(type) {
 		case map[string]any:
