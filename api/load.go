@@ -21,7 +21,7 @@ type LoadRequest struct {
 	// Hosts is how many take part, On which; neither: as few as carry the plan.
 	Hosts int              `json:"hosts,omitempty"`
 	On    []cluster.NodeID `json:"on,omitempty"`
-	// OnLoss is continue (the default) or abort: what becomes of it when a host is lost.
+	// OnLoss is continue (the default), abort or redistribute: what becomes of it when a host is lost.
 	OnLoss string `json:"on_loss,omitempty"`
 }
 

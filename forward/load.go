@@ -109,6 +109,13 @@ var LoadEnd = &Op[gang.End, None]{
 	Who: onlyHolder, Check: gang.End.Check,
 }
 
+// LoadRedeal has a host do what others that are lost do not.
+var LoadRedeal = &Op[gang.Redeal, None]{
+	Name: "load_redeal", At: Host, Lane: overload.Control,
+	Doc: "has the host take over a share of a load test whose host is lost", Answers: "nothing",
+	Who: onlyHolder, Check: gang.Redeal.Check,
+}
+
 // LoadCounted gets what a host has counted.
 var LoadCounted = &Op[gang.Ask, gang.Counted]{
 	Name: "load_counted", At: Host, Lane: overload.Control, Key: "counted",

@@ -396,9 +396,16 @@ func TestAssets(t *testing.T) {
 	for path := range first {
 		look(path)
 	}
+	const mostLoad = 4_000
 	begin, all := 0, 0
 	for path, n := range size {
 		if strings.HasSuffix(path, ".svg") {
+			continue
+		}
+		if strings.HasPrefix(path, "/assets/load-") { // comes when its page is opened, and only then
+			if t.Logf("the page of load tests: %d bytes", n); n > mostLoad {
+				t.Errorf("the page of load tests has %d bytes, want at most %d", n, mostLoad)
+			}
 			continue
 		}
 		all += n

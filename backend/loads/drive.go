@@ -94,6 +94,7 @@ type drive struct {
 	c     *compiled // nil: not read yet
 	parts []*part
 	judge *rule.Judge // nil: nothing is counted yet
+	notes []string
 	began time.Time
 }
 

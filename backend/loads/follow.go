@@ -131,7 +131,7 @@ func (d *drive) follow(ctx context.Context, b event.LoadRun) error {
 	d.set(func() { d.judge = j.judge })
 	tick := time.NewTicker(look)
 	defer tick.Stop()
-	ending := ""
+	ending, turn := "", 0
 	var endBy time.Time
 	for {
 		select {
@@ -142,12 +142,16 @@ func (d *drive) follow(ctx context.Context, b event.LoadRun) error {
 		if err := d.logLost(ctx); err != nil {
 			return err
 		}
+		if lost := d.lost(); b.Loss == gang.LossRedistribute && lost > turn && ending == "" {
+			turn = lost
+			watchers.Go(func() { d.redistribute(watching, b, lost) })
+		}
 		d.mu.Lock()
 		why := j.advance(time.Now(), false)
 		over, stop := true, false
 		for _, p := range d.parts {
 			over = over && p.over()
-			if p.lost != "" && b.Loss == "abort" {
+			if p.lost != "" && b.Loss == gang.LossAbort {
 				why = orElse(why, fmt.Sprintf("%s was lost: %s", p.host, p.lost))
 			}
 			if p.end != nil && p.end.Why != "" {
@@ -322,6 +326,7 @@ func (j *judging) window(end int, rest bool) *rule.Outcome {
 	j.line.AddSpan(at, time.Duration(judged)*stat.Step, all, g)
 	j.peak.Users, j.peak.Queue, j.peak.CPU = max(j.peak.Users, g.Users), max(j.peak.Queue, g.Queue), max(j.peak.CPU, g.CPU)
 	if end <= j.warmN {
+		j.judge.Whole().Add(all) // what ended last where the warm-up did: it is of the run, and of no window of it
 		return nil
 	}
 	return j.judge.Add(at, all)
@@ -339,7 +344,7 @@ func (j *judging) result(stopped bool) *report.Report {
 	if r.Started.IsZero() {
 		r.Started = time.Now().Add(-time.Duration(j.n*judged) * stat.Step)
 	}
-	r.Self.Late = &r.Whole.OwnLate
+	r.Self.Late, r.Notes = &r.Whole.OwnLate, append(r.Notes, d.notes...)
 	all := r.Whole.All()
 	shares := 0
 	for _, p := range d.parts {

@@ -122,6 +122,12 @@ func (l *Loads) Handle(r *forward.Router) {
 		l.o.Host.End(x)
 		return forward.None{}, nil
 	})
+	forward.Handle(r, forward.LoadRedeal, func(_ context.Context, by forward.Asker, x gang.Redeal) (forward.None, error) {
+		if err := l.ofHolder(by); err != nil {
+			return forward.None{}, err
+		}
+		return forward.None{}, refused(l.o.Host.Redeal(x))
+	})
 	forward.Handle(r, forward.LoadCounted, func(ctx context.Context, by forward.Asker, a gang.Ask) (gang.Counted, error) {
 		if err := l.ofHolder(by); err != nil {
 			return gang.Counted{}, err

@@ -62,7 +62,7 @@ type LoadRun struct {
 	Bundle cluster.Hash     `json:"bundle"`           // the artefact with the scenario and its files
 	Hosts  int              `json:"hosts,omitempty"`  // how many are to take part; 0: those of on, or all that may
 	On     []cluster.NodeID `json:"on,omitempty"`     // who is to take part; none: whoever may
-	Loss   string           `json:"loss,omitempty"`   // when a host is lost: continue, the default, or abort
+	Loss   string           `json:"loss,omitempty"`   // when a host is lost: continue, the default, abort or redistribute
 	State  LoadState        `json:"state"`            // queued, started or ended
 	Since  int64            `json:"since"`            // when it was submitted, in seconds since the Unix epoch
 	Slices []LoadSlice      `json:"slices,omitempty"` // once it has started: who takes part
@@ -105,8 +105,8 @@ func (b LoadRun) Check() error {
 		return errors.New("bundle is missing")
 	case b.Hosts < 0 || b.Hosts > MaxLoadHosts || len(b.On) > MaxLoadHosts || len(b.Slices) > MaxLoadHosts:
 		return fmt.Errorf("at most %d hosts can take part", MaxLoadHosts)
-	case b.Loss != "" && b.Loss != "continue" && b.Loss != "abort":
-		return fmt.Errorf("loss is %.32q, want continue or abort", b.Loss)
+	case b.Loss != "" && b.Loss != "continue" && b.Loss != "abort" && b.Loss != "redistribute":
+		return fmt.Errorf("loss is %.32q, want continue, abort or redistribute", b.Loss)
 	case b.State != LoadQueued && b.State != LoadStarted && b.State != LoadEnded:
 		return fmt.Errorf("state is %.32q", string(b.State))
 	case b.State == LoadStarted && len(b.Slices) == 0:

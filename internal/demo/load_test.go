@@ -201,7 +201,7 @@ func TestLoadOnHosts(t *testing.T) {
 	for _, h := range d.hosts[:3] {
 		on = append(on, h.name)
 	}
-	id = submit("--on", strings.Join(on, ","), "--rate", "30", "--for", "20s", target.URL)
+	id = submit("--on", strings.Join(on, ","), "--on-loss", "redistribute", "--rate", "30", "--for", "40s", target.URL)
 	classes, _ = sum(id, func() {
 		if err := lost.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -210,6 +210,16 @@ func TestLoadOnHosts(t *testing.T) {
 	doc = agree(id, classes, 0)
 	if doc.Verdict != "incomplete" {
 		t.Errorf("without %s: %s %v", lost.name, doc.Verdict, doc.Why)
+	}
+	// From then on the others send its 10/s as well; before it had sent some itself.
+	from := time.Duration(0)
+	for _, n := range doc.Notes {
+		if text, ok := strings.CutPrefix(n, "from "); ok && strings.HasSuffix(n, "the others have the share of whom was lost") {
+			from, _ = time.ParseDuration(strings.Fields(text)[0])
+		}
+	}
+	if least := 1200 - 10*from.Seconds(); from == 0 || float64(doc.Requests) < least-1 || doc.Requests > 1200 {
+		t.Errorf("%d requests, want %g-1200; %v", doc.Requests, least, doc.Notes)
 	}
 	if _, _, code := run("watch", id, "--out", filepath.Join(t.TempDir(), "r.html")); code != 8 {
 		t.Errorf("exit %d of an incomplete test, want 8", code)

@@ -41,10 +41,11 @@ type Engine struct {
 	state
 }
 
-// crowd is how many users there were and are.
+// crowd is how many users there were and are, and what of the plan is theirs by now.
 type crowd struct {
 	users   atomic.Uint64
 	present atomic.Int64
+	redealt atomic.Pointer[redeal] // nil: Options.Deal
 }
 
 // state is what ends a run, and what is said of it.

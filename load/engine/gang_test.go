@@ -286,3 +286,70 @@ func TestProof(t *testing.T) {
 		})
 	}
 }
+
+// TestRedeal: when a slice is lost, the others together do from a time on all that one
+// generator would, neither less nor twice.
+func TestRedeal(t *testing.T) {
+	const from = 5 * time.Second
+	for arrivals, of := range map[string][]int{"even": {1, 2}, "poisson": {1, 2}, "even, a part is nobody's": {1, 2, 1}} {
+		var mu sync.Mutex
+		var sent []time.Time
+		h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			sent = append(sent, time.Now())
+		})
+		in(t, h, func(t *testing.T, s *scene) {
+			text := "traffic.open = { flow = \"main\", rate = 30, for = \"10s\", arrivals = \"" + strings.Split(arrivals, ",")[0] + "\", max_users = 40 }\n[[flow.main]]\nget = \"http://127.0.0.1/\"\n"
+			began := time.Now().Add(time.Second)
+			shares := []int{1, 2, 1}
+			engines := make([]*Engine, len(shares))
+			ctx, lose := context.WithCancel(t.Context())
+			var wait sync.WaitGroup
+			for i := range shares {
+				o := s.o
+				o.Plan = planOf(t, text, load.Inputs{})
+				o.Gang = Gang{Deal: pace.NewDeal(shares, i), Start: func(context.Context, [][]byte) (time.Time, [][]byte, error) { return began, nil, nil }}
+				e, err := New(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				engines[i] = e
+				mine := t.Context()
+				if i == 2 {
+					mine = ctx
+				}
+				wait.Go(func() {
+					if _, err := e.Run(mine); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			time.Sleep(3 * time.Second)
+			lose()
+			for i := range 2 {
+				engines[i].Redeal(from, pace.NewDeal(of, i))
+			}
+			wait.Wait()
+			want, n := 0, 0
+			next := engines[0].traffics[0].sequence(from, pace.Deal{})
+			for at, ok := next(); ok; at, ok = next() {
+				if at < from {
+					t.Errorf("%s is before its time", at)
+				}
+				want++
+			}
+			for _, at := range sent {
+				if !at.Before(began.Add(from)) {
+					n++
+				}
+			}
+			if len(of) == 3 {
+				want = want * 3 / 4
+			}
+			if n < want-1 || n > want+1 || len(of) == 2 && n != want || want < 100 {
+				t.Errorf("%s: %d requests from then on, want %d", arrivals, n, want)
+			}
+		})
+	}
+}

@@ -187,7 +187,7 @@ func (l *lane) h2Request(ctx context.Context, o *origin, method string) (*http.R
 	}
 	if l.u.e.cookies {
 		l.u.mu.Lock()
-		if text := l.u.jar.append(nil, o, l.target, time.Now()); len(text) > 0 {
+		if text := l.u.jar.Append(nil, o.Origin, l.target, time.Now()); len(text) > 0 {
 			req.Header.Set("Cookie", string(text))
 		}
 		l.u.mu.Unlock()

@@ -187,7 +187,7 @@ func (l *lane) remember(o *origin) {
 	defer l.u.mu.Unlock()
 	if l.answer.header != nil {
 		for _, v := range l.answer.header.Values("Set-Cookie") {
-			l.u.jar.set(o, v, time.Now())
+			l.u.jar.Set(o.Origin, v, time.Now())
 		}
 		return
 	}
@@ -196,7 +196,7 @@ func (l *lane) remember(o *origin) {
 	}
 	l.answer.h1.Each(func(name, value []byte) {
 		if len(name) == len("Set-Cookie") && bytes.EqualFold(name, []byte("Set-Cookie")) {
-			l.u.jar.set(o, string(value), time.Now())
+			l.u.jar.Set(o.Origin, string(value), time.Now())
 		}
 	})
 }
@@ -414,13 +414,13 @@ func (l *lane) write(dst []byte, o *origin, method string) []byte {
 func (l *lane) cookie(dst []byte, o *origin) []byte {
 	l.u.mu.Lock()
 	defer l.u.mu.Unlock()
-	if len(l.u.jar.list) == 0 {
+	if l.u.jar.Empty() {
 		return dst
 	}
 	begin := len(dst)
 	dst = append(dst, "Cookie: "...)
 	before := len(dst)
-	if dst = l.u.jar.append(dst, o, l.target, time.Now()); len(dst) == before {
+	if dst = l.u.jar.Append(dst, o.Origin, l.target, time.Now()); len(dst) == before {
 		return dst[:begin]
 	}
 	return append(dst, '\r', '\n')

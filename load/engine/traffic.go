@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -87,42 +86,13 @@ func (t *traffic) arrivals() {
 	if !t.e.onEnd(timer.End) {
 		return
 	}
-	next := t.sequence()
+	next := due{t: t, next: t.sequence(0, t.e.o.Deal)}
 	for {
-		at, ok := next()
-		if !ok {
-			timer.Until(t.e.began.Add(t.curve.End())) // the last gap is part of the plan
+		at, ok := next.wait(timer.Until)
+		if !ok || t.e.isEnding() {
 			return
 		}
-		due := t.e.began.Add(at)
-		if !timer.Until(due) || t.e.isEnding() {
-			return
-		}
-		t.arrive(due)
-	}
-}
-
-// sequence says when one after the other is due.
-func (t *traffic) sequence() func() (time.Duration, bool) {
-	if t.t.Poisson {
-		p, rng := t.curve.Poisson(), rand.New(rand.NewPCG(t.e.o.Seed, 1<<63))
-		// All slices throw the same dice.
-		own, all := uint64(0), uint64(0)
-		return func() (at time.Duration, ok bool) {
-			for mine := t.e.o.Deal.Number(own); all <= mine; all++ {
-				if at, ok = p.Next(rng.Float64()); !ok {
-					return at, false
-				}
-			}
-			own++
-			return at, true
-		}
-	}
-	n := uint64(0)
-	return func() (time.Duration, bool) {
-		at, ok := t.curve.Even(t.e.o.Deal.Number(n))
-		n++
-		return at, ok
+		t.arrive(at)
 	}
 }
 
@@ -237,7 +207,7 @@ func (t *traffic) ramp() {
 		if now >= t.curve.End() || t.e.isEnding() {
 			return
 		}
-		want := int(t.e.o.Deal.Count(uint64(t.curve.Level(now) + 0.5))) //nolint:gosec // a few thousand
+		want := int(t.e.dealAt(now).Count(uint64(t.curve.Level(now) + 0.5))) //nolint:gosec // a few thousand
 		for len(users) < want && t.e.admit() {
 			u := t.e.newUser(t.flow)
 			users = append(users, u)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/load"
+	"github.com/skein-project/skein/load/cookies"
 	"github.com/skein-project/skein/load/stat"
 )
 
@@ -27,7 +28,7 @@ type user struct {
 	rng   *rand.Rand
 	slots [][]byte
 	rows  [][]string
-	jar   jar
+	jar   cookies.Jar
 	own
 	failed []bool // by step
 }
@@ -138,7 +139,7 @@ func (u *user) iterate(intended time.Time, own bool) bool {
 		return false
 	}
 	if u.e.o.Plan.HTTP.Cookies == "iteration" {
-		u.jar.list = nil
+		u.jar.Clear()
 	}
 	if u.flow.Graph {
 		u.graph(intended, own)

@@ -2,6 +2,7 @@ package gang
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -52,5 +53,29 @@ func TestOffset(t *testing.T) {
 	offset, uncertain, ok := Offset([]Sample{{Asked: 100, Answered: 200, Said: 5150}, {Asked: 300, Answered: 310, Said: 5306}, {Asked: 400, Answered: 390, Said: 1}})
 	if !ok || offset != 5001 || uncertain != 5 {
 		t.Error(offset, uncertain, ok)
+	}
+}
+
+// TestRedistribute: those who go on have all of the plan, or as much as each of them may.
+func TestRedistribute(t *testing.T) {
+	host := func(rate float64, why string) Host { return Host{"h", Offer{MaxRate: rate, Why: why}} }
+	for _, c := range []struct {
+		hosts []Host
+		old   []int
+		sum   int
+		want  string
+	}{
+		{[]Host{host(0, ""), host(0, "")}, []int{1, 1}, 3, "[256 256] 0"},
+		{[]Host{host(0, ""), host(0, "")}, []int{64, 32}, 100, "[341 170] 0"},
+		{[]Host{host(50, ""), host(0, "")}, []int{1, 1}, 3, "[256 256] 0"},
+		{[]Host{host(25, ""), host(0, "")}, []int{1, 1}, 4, "[128 384] 0"},         // the second has what the first may not
+		{[]Host{host(25, ""), host(50, "")}, []int{1, 1}, 4, "[128 256 128] 0.25"}, // a quarter is nobody's
+		{[]Host{host(0, "not heard")}, []int{1}, 2, "[256 256] 0.5"},
+		{[]Host{host(0, "not heard"), host(0, "")}, []int{1, 1}, 4, "[128 384] 0"},
+	} {
+		shares, rest := Redistribute(Plan{Rate: 100}, c.hosts, c.old, c.sum)
+		if got := fmt.Sprint(shares, math.Round(rest*1e6)/1e6); got != c.want {
+			t.Errorf("%+v %v of %d: %s, want %s", c.hosts, c.old, c.sum, got, c.want)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/skein-project/skein/load"
@@ -38,7 +39,9 @@ type setup struct {
 // order is what it is told then: one field is set.
 type order struct {
 	Start *gang.Start `json:"start,omitempty"`
-	End   bool        `json:"end,omitempty"`
+	// Redeal comes once it has started.
+	Redeal *gang.Redeal `json:"redeal,omitempty"`
+	End    bool         `json:"end,omitempty"`
 }
 
 // said is what it says: one field is set.
@@ -98,6 +101,7 @@ func run(stdin io.Reader, out *speaker) error {
 		return err
 	}
 	starts := make(chan gang.Start, 1) // a second one is ignored: the first holds
+	var running atomic.Pointer[engine.Engine]
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
 	go func() { // ends with the process: nothing else ends a read
@@ -106,6 +110,9 @@ func run(stdin io.Reader, out *speaker) error {
 			var x order
 			if in.Decode(&x) != nil || x.End {
 				return
+			}
+			if r := x.Redeal; r != nil && running.Load() != nil {
+				running.Load().Redeal(time.Duration(r.From)*stat.Step, pace.NewDeal(r.Shares, r.Index))
 			}
 			if x.Start == nil {
 				continue
@@ -131,6 +138,7 @@ func run(stdin io.Reader, out *speaker) error {
 	if e, err = engine.New(o); err != nil {
 		return err
 	}
+	running.Store(e)
 	r, err := e.Run(ctx)
 	if err != nil {
 		return err

@@ -27,6 +27,7 @@ const (
 	lookEvery     = time.Second
 	drainPatience = 5 * time.Minute
 	drainLook     = 100 * time.Millisecond
+	maxOrders     = event.MaxLoadHosts + 4
 )
 
 // Allowed is what the configuration of the host says.
@@ -275,6 +276,24 @@ func (h *Host) Start(x gang.Start) error {
 	return nil
 }
 
+// Redeal has a slice that runs, or is to, do from a time on what others do not any more.
+func (h *Host) Redeal(x gang.Redeal) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.slices[x.Run]
+	switch {
+	case s == nil:
+		return errors.New("nothing is prepared")
+	case s.now() != gang.Armed && s.now() != gang.Running:
+		return fmt.Errorf("it is %s", s.now())
+	case x.Turn <= s.turn:
+		return nil
+	}
+	s.heard, s.turn = time.Now(), x.Turn
+	s.order(order{Redeal: &x})
+	return nil
+}
+
 // End has a slice end, and with Drop forgets it.
 func (h *Host) End(x gang.End) {
 	h.mu.Lock()
@@ -351,7 +370,8 @@ type slice struct {
 	at     int64     // when it begins
 	heard  time.Time // of a holder
 	ending bool
-	orders chan order    // capacity 4: at most a start and an end come; never closed
+	turn   int           // of the last redeal
+	orders chan order    // capacity maxOrders: a start, an end, and a redeal for each host that is lost; never closed
 	news   chan struct{} // closed and made again when something changed
 }
 
@@ -365,7 +385,7 @@ type counts struct {
 }
 
 func newSlice(h *Host, p gang.Prepare) *slice {
-	s := &slice{h: h, p: p, stage: gang.Preparing, heard: time.Now(), orders: make(chan order, 4), news: make(chan struct{})}
+	s := &slice{h: h, p: p, stage: gang.Preparing, heard: time.Now(), orders: make(chan order, maxOrders), news: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
 	return s
 }

@@ -45,7 +45,7 @@ func (h *hostFlags) add(cmd *cobra.Command) {
 	x := cmd.Flags()
 	x.IntVar(&h.hosts, "hosts", 0, "how many hosts take part (default: as few as carry the plan)")
 	x.StringSliceVar(&h.on, "on", nil, "which hosts take part: names, with commas between")
-	x.StringVar(&h.loss, "on-loss", "continue", "when a host is lost: continue or abort")
+	x.StringVar(&h.loss, "on-loss", "continue", "when a host is lost: continue, abort, or redistribute (the others take its share over)")
 	x.StringVar(&h.key, "key", "", "idempotency key: the same key again is the same test (default: a new one)")
 	x.BoolVarP(&h.detach, "detach", "d", false, "do not wait for its end")
 }

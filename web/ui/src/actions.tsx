@@ -57,6 +57,11 @@ export const actions = {
     consequence: "The jobs of its steps end, then its teardown runs. What is completed keeps its outputs.", command: `skein workflow stop ${quoted(id)}`,
     audit: (e) => e.kind === "workflow_stopped" && field(e, "run") === id,
   }),
+  stopLoad: (id: string, name: string, owner: string): Action => ({
+    title: "Stop load test", owner, path: `/v1/load/${encodeURIComponent(id)}/stop`, body: { reason: "asked in the page" }, name: typable(name, id), danger: true,
+    consequence: "No request begins any more. What was counted is its result.", command: `skein load stop ${quoted(id)}`,
+    audit: (e) => e.kind === "load_run" && field(e, "run") === id && !!field(e, "stop"),
+  }),
   retryRun: (id: string, name: string, owner: string): Action => ({
     title: "Retry run", owner, path: `/v1/workflows/${encodeURIComponent(id)}/retry`, body: {}, name: typable(name, id),
     consequence: "What is not completed begins again, in the same run. What is completed does not run again.", command: `skein workflow retry ${quoted(id)}`,

@@ -17,6 +17,7 @@ const pages: [string, string, (p: { route: Route }) => any][] = [
   ["workflows", "Workflows", later(() => import("./rest").then((m) => m.WorkflowsPage))],
   ["workers", "Workers", later(() => import("./rest").then((m) => m.WorkersPage))],
   ["onion", "Onion", later(() => import("./rest").then((m) => m.OnionPage))],
+  ["load", "Load", later(() => import("./load").then((m) => m.LoadsPage), true)],
 ];
 const Drawer = later(() => import("./rest").then((m) => m.Drawer));
 const AsOf = later(() => import("./rest").then((m) => m.AsOf));

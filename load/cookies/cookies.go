@@ -1,9 +1,11 @@
-package engine
+package cookies
 
 import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/skein-project/skein/load"
 )
 
 // Bounds of what targets may have a user remember.
@@ -12,8 +14,14 @@ const (
 	maxCookieBytes = 4 << 10
 )
 
-// jar is what targets have a user remember. It has one owner at a time.
-type jar struct{ list []cookie }
+// Jar is what targets have a user remember. Its zero value is empty.
+type Jar struct{ list []cookie }
+
+// Empty reports that nothing is remembered.
+func (j *Jar) Empty() bool { return len(j.list) == 0 }
+
+// Clear forgets all.
+func (j *Jar) Clear() { j.list = nil }
 
 type cookie struct {
 	name, value  string
@@ -23,8 +31,8 @@ type cookie struct {
 	ends         time.Time // zero: never
 }
 
-// set takes a field Set-Cookie of an answer.
-func (j *jar) set(o *origin, field string, now time.Time) {
+// Set takes a field Set-Cookie of an answer.
+func (j *Jar) Set(o load.Origin, field string, now time.Time) {
 	if len(field) > maxCookieBytes {
 		return
 	}
@@ -64,8 +72,8 @@ func (j *jar) set(o *origin, field string, now time.Time) {
 	}
 }
 
-// append writes what goes to a target, as the value of a field Cookie.
-func (j *jar) append(dst []byte, o *origin, target []byte, now time.Time) []byte {
+// Append writes what goes to a target, as the value of a field Cookie.
+func (j *Jar) Append(dst []byte, o load.Origin, target []byte, now time.Time) []byte {
 	begin := len(dst)
 	for _, c := range j.list {
 		if c.domain != o.Name && (c.exact || !strings.HasSuffix(o.Name, "."+c.domain)) ||

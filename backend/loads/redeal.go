@@ -1,0 +1,92 @@
+package loads
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/internal/wait"
+	"github.com/skein-project/skein/load/gang"
+	"github.com/skein-project/skein/load/stat"
+)
+
+// redealAhead is how far ahead of what was told others take the share of a lost host over.
+const redealAhead = 4 * time.Second
+
+// lost is how many hosts are.
+func (d *drive) lost() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range d.parts {
+		if p.lost != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// redistribute has those who go on take over what the lost ones had, from one time of the run
+// on. A new holder does it again: whoever was told holds to that.
+func (d *drive) redistribute(ctx context.Context, b event.LoadRun, turn int) {
+	d.mu.Lock()
+	at, sum := 0, 0
+	var going, gone []*part
+	for _, p := range d.parts {
+		sum += p.share
+		if p.lost != "" {
+			gone = append(gone, p)
+			continue
+		}
+		at = max(at, p.shelf.At())
+		if !p.over() {
+			going = append(going, p)
+		}
+	}
+	d.mu.Unlock()
+	if len(going) == 0 {
+		return
+	}
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	for _, p := range gone { // one that is there is not to send its share as well
+		telling.Go(func() {
+			_, _ = forward.AskHost(ctx, d.l.o.Remote, forward.LoadEnd, p.host, holder, gang.End{Run: d.id}) // else it ends when nobody asks for it
+		})
+	}
+	asked := b
+	asked.On = nil
+	old := make([]int, len(going))
+	for i, p := range going {
+		asked.On, old[i] = append(asked.On, p.host), p.share
+	}
+	offers := d.l.offers(ctx, asked, d.c)
+	hosts := make([]gang.Host, len(going))
+	for i, p := range going {
+		hosts[i] = gang.Host{Node: p.host, Offer: gang.Offer{Why: "not heard"}}
+		for _, h := range offers {
+			if h.Node == p.host {
+				hosts[i] = h
+			}
+		}
+	}
+	shares, rest := gang.Redistribute(d.c.wants(b), hosts, old, sum)
+	from := at + int(redealAhead/stat.Step)
+	for i, p := range going {
+		telling.Go(func() {
+			for range 3 {
+				_, err := forward.AskHost(ctx, d.l.o.Remote, forward.LoadRedeal, p.host, holder, gang.Redeal{Run: d.id, Turn: turn, From: from, Shares: shares, Index: i})
+				if err == nil || wait.For(ctx, askPause) != nil {
+					return
+				}
+			}
+		})
+	}
+	text := fmt.Sprintf("from %s on the others have the share of whom was lost", time.Duration(from)*stat.Step)
+	if rest > 0 {
+		text += fmt.Sprintf(", but %.3g %% of the plan, which they may not send", rest*100)
+	}
+	d.set(func() { d.notes = append(d.notes, text) })
+}
