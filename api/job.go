@@ -47,16 +47,19 @@ type Job struct {
 	SubmittedAt time.Time     `json:"submitted_at"`
 	FinishedAt  *time.Time    `json:"finished_at"`
 	// ElapsedSeconds counts from the submission to the end, or to now.
-	ElapsedSeconds float64            `json:"elapsed_seconds"`
-	Holder         cluster.NodeID     `json:"holder"` // who schedules it now, empty: nobody known
-	Term           cluster.Term       `json:"term"`
-	Chunks         ChunkCounts        `json:"chunks"`
-	Iterations     IterationCounts    `json:"iterations"`
-	Attempts       AttemptCounts      `json:"attempts"`
-	RatePerSecond  *float64           `json:"rate_per_second"` // iterations; null: not measured
-	ETASeconds     *float64           `json:"eta_seconds"`     // null: not known
-	Workers        []JobWorker        `json:"workers"`         // sorted by node
-	Aggregates     map[string]Summary `json:"aggregates"`      // by metric
+	ElapsedSeconds float64         `json:"elapsed_seconds"`
+	Holder         cluster.NodeID  `json:"holder"` // who schedules it now, empty: nobody known
+	Term           cluster.Term    `json:"term"`
+	Chunks         ChunkCounts     `json:"chunks"`
+	Iterations     IterationCounts `json:"iterations"`
+	Attempts       AttemptCounts   `json:"attempts"`
+	RatePerSecond  *float64        `json:"rate_per_second"` // iterations; null: not measured
+	ETASeconds     *float64        `json:"eta_seconds"`     // null: not known
+	Workers        []JobWorker     `json:"workers"`         // sorted by node
+	// Zones are the parts of the zones that its hosts are in now, sorted by zone; none:
+	// nothing counts yet, or no host of it is in a zone.
+	Zones      []JobZone          `json:"zones,omitempty"`
+	Aggregates map[string]Summary `json:"aggregates"` // by metric
 	// Failures holds the most recent failures, newest first, at most
 	// MaxFailures.
 	Failures []Failure `json:"failures"`
@@ -120,6 +123,14 @@ type JobWorker struct {
 	Node     cluster.NodeID `json:"node"`
 	Assigned int            `json:"assigned"` // attempts it has now
 	Accepted int            `json:"accepted"` // chunks that count
+}
+
+// JobZone is one zone's part in a job.
+type JobZone struct {
+	Zone       string `json:"zone"`       // empty: hosts in none, or that are gone
+	Assigned   int    `json:"assigned"`   // attempts that its hosts have now
+	Accepted   int    `json:"accepted"`   // chunks that count
+	Iterations uint64 `json:"iterations"` // of these
 }
 
 // Failure is one failed or reclaimed attempt.
@@ -196,6 +207,12 @@ type SubmitRequest struct {
 	// WaitForWorker makes a job that no worker may ever run, because of its executor,
 	// its zones or its permission, wait for one instead of being refused.
 	WaitForWorker bool `json:"wait_for_worker,omitempty"`
+	// ZoneCount has the holder choose so many zones for the job, of spec.zones or, without,
+	// of all that hosts name: the answer and the log have them as spec.zones. ZonePrefer
+	// are those that it takes before others which are as healthy. Under the same key the
+	// job stays where it was put.
+	ZoneCount  int      `json:"zone_count,omitempty"`
+	ZonePrefer []string `json:"zone_prefer,omitempty"`
 }
 
 // SubmitResponse answers POST /v1/jobs.

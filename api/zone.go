@@ -1,6 +1,12 @@
 package api
 
-import "github.com/skein-project/skein/cluster"
+import (
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/zone"
+)
 
 // Zones answers GET /v1/zones, sorted by zone: how the zones are that members name, as
 // the holder judges it. Without one that answers it is what this host sees by itself, in
@@ -39,4 +45,20 @@ type Zone struct {
 	// RTTSeconds is the median of the round trips between the answering host and the
 	// hosts there; null: it measured none.
 	RTTSeconds *float64 `json:"rtt_seconds"`
+}
+
+// Candidates are the zones as zone.Choose takes them.
+func (z Zones) Candidates() []zone.Candidate {
+	out := make([]zone.Candidate, 0, len(z.Zones))
+	for _, x := range z.Zones {
+		c := zone.Candidate{Zone: x.Zone, Health: zone.Unhealthy, Slots: x.Slots, Free: x.Free, Queued: x.Queued}
+		if i := slices.Index(zone.Healths, x.Health); i >= 0 {
+			c.Health = zone.Healthy + zone.Health(i) //nolint:gosec // one of four
+		}
+		if x.RTTSeconds != nil {
+			c.RTT = time.Duration(*x.RTTSeconds * float64(time.Second))
+		}
+		out = append(out, c)
+	}
+	return out
 }

@@ -212,7 +212,7 @@ func New(o Options) *Backend {
 		Get: o.Artefacts.Get, Spread: b.jobs.spread.To, Keep: o.Outputs.Put, Kept: o.Outputs.Get,
 		Aware: func(kind event.Kind) error { return aware(view(), kind) }, Logger: o.Logger,
 	})
-	b.workers.Board = zones.New(zones.Options{View: view, Workers: o.Scheduler.Workers, Remote: o.Forward, Note: o.Recorder.Record, Now: o.Now, Logger: o.Logger, Registerer: o.Metrics})
+	b.workers.Board = zones.New(zones.Options{View: view, Workers: o.Scheduler.Workers, Spec: zones.SpecOf(o.Log), Remote: o.Forward, Note: o.Recorder.Record, Now: o.Now, Logger: o.Logger, Registerer: o.Metrics})
 	b.jobs.Logs = joblogs.New(joblogs.Options{
 		Self: self, Log: o.Log, Ring: o.Words, Members: func() []cluster.NodeID { return livingMembers(view()) }, Read: o.Outputs.Get, Remote: o.Forward,
 	})
@@ -273,7 +273,7 @@ func (b *Backend) Handle(r *forward.Router) {
 	forward.Handle(r, forward.Snapshot, b.snapshotHere)
 	forward.Handle(r, forward.StepDown, b.stepDown)
 	forward.Handle(r, forward.Stop, b.stopJob)
-	forward.Handle(r, forward.Submit, b.submitHere)
+	forward.Handle(r, forward.Submit, b.workers.Submitting(b.submitHere))
 	forward.Handle(r, forward.User, b.setUser)
 	forward.Handle(r, forward.Waiting, b.jobs.Serve)
 	forward.Handle(r, forward.Workers, b.workersHere)

@@ -121,7 +121,7 @@ func (b *jobs) jobHere(_ context.Context, id job.ID) (api.Job, error) {
 		return api.Job{}, noJob(id)
 	}
 	out := b.jobOf(job, rates.Of(b.sched.Workers())[id])
-	convert.JobDetails(&out, job, open)
+	convert.JobDetails(&out, job, open, b.view())
 	b.Here(&out)
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -27,7 +28,7 @@ const (
 // Submit implements status.JobControl: the artefacts go to the voters, so that the
 // job survives the loss of this host, then the job goes to the holder.
 func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) (api.SubmitResponse, error) {
-	if err := b.isKnown(req.Spec); err != nil {
+	if err := b.isKnown(req); err != nil {
 		return api.SubmitResponse{}, err
 	}
 	if err := b.checkModule(ctx, req.Spec); err != nil {
@@ -56,15 +57,18 @@ func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) 
 	return out, nil
 }
 
-// isKnown refuses a job that waits for others, or is for outside workers, while a member
-// that lives does not know what that is: it would fold another job.
-func (b *jobs) isKnown(spec job.Spec) (err error) {
+// isKnown refuses a job that waits for others, is for outside workers or has its zones
+// chosen while a member that lives does not know what that is: it would be another job.
+func (b *jobs) isKnown(req api.SubmitRequest) (err error) {
 	what := "after"
-	if len(spec.After) > 0 {
+	if len(req.Spec.After) > 0 {
 		err = aware(b.view(), event.KindScheduleSet) // of the same version
 	}
-	if err == nil && spec.Permission.Outside {
+	if err == nil && req.Spec.Permission.Outside {
 		what, err = "permission.outside", aware(b.view(), event.KindWorkerEnrolled)
+	}
+	if err == nil && req.ZoneCount > 0 {
+		what, err = "zone_count", aware(b.view(), event.KindZoneHealth) // of the same version
 	}
 	if p, ok := errors.AsType[*api.Problem](err); ok {
 		p.Detail = what + ": " + p.Detail
@@ -144,7 +148,7 @@ func (b *jobs) awaitJob(ctx context.Context, id job.ID) {
 
 // submitHere gives a job to this host's scheduler; this host is the holder.
 func (b *jobs) submitHere(ctx context.Context, by forward.Asker, req api.SubmitRequest) (api.SubmitResponse, error) {
-	if err := b.isKnown(req.Spec); err != nil {
+	if err := b.isKnown(req); err != nil {
 		return api.SubmitResponse{}, err
 	}
 	if err := b.checkModule(ctx, req.Spec); err != nil {
@@ -153,10 +157,7 @@ func (b *jobs) submitHere(ctx context.Context, by forward.Asker, req api.SubmitR
 	if _, err := b.CheckFiles(ctx, req.Spec, by.Actor); err != nil {
 		return api.SubmitResponse{}, err
 	}
-	until := scheduler.WaitStable
-	if req.Wait == api.WaitLocal {
-		until = scheduler.WaitLocal
-	}
+	until := scheduler.Wait(cmp.Or(req.Wait, api.WaitStable))
 	sub, err := b.sched.Submit(ctx, req.Spec, by.Actor, until, req.WaitForWorker)
 	if err != nil {
 		return api.SubmitResponse{}, err

@@ -59,6 +59,5 @@ func (w *workers) list(made func([]api.Worker) []api.Worker) api.Workers {
 
 // firstOf has the first api.MaxWorkers of all: more do not fit in a message between hosts.
 func firstOf(holder cluster.NodeID, term cluster.Term, all []api.Worker) api.Workers {
-	list := all[:min(len(all), api.MaxWorkers)]
-	return api.Workers{Holder: holder, Term: term, Workers: list, Omitted: len(all) - len(list)}
+	return api.Workers{Holder: holder, Term: term, Workers: all[:min(len(all), api.MaxWorkers)], Omitted: max(0, len(all)-api.MaxWorkers)}
 }

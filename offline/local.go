@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/backend/convert"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler"
@@ -149,7 +150,7 @@ func watchLocal(ctx context.Context, sched *scheduler.Scheduler, log *memoryLog,
 					rate = float64(job.Iterations) / d
 				}
 				out = convert.Job(job, rate, now)
-				convert.JobDetails(&out, job, s.Open(id))
+				convert.JobDetails(&out, job, s.Open(id), &coord.View{})
 				out.Holder, out.Term = localNode, localTerm
 				applied, _, _ := s.Counts()
 				out.Header = api.NewHeader(localNode, now, applied)

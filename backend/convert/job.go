@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/state/jobs"
 )
@@ -55,8 +56,8 @@ func Job(j state.Job, rate float64, now time.Time) api.Job {
 	return out
 }
 
-// JobDetails adds what a list of jobs leaves out.
-func JobDetails(out *api.Job, job state.Job, open []state.OpenChunk) {
+// JobDetails adds what a list of jobs leaves out; v says in which zones hosts are.
+func JobDetails(out *api.Job, job state.Job, open []state.OpenChunk, v *coord.View) {
 	out.Skipped, out.Anomalies, out.Outputs = job.Skipped, job.Anomalies, job.Outputs
 	for _, a := range job.Aggregates {
 		out.Aggregates[a.Name] = api.Summarise(a.Metric)
@@ -85,6 +86,38 @@ func JobDetails(out *api.Job, job state.Job, open []state.OpenChunk) {
 	for _, n := range slices.Sorted(maps.Keys(parts)) {
 		out.Workers = append(out.Workers, *parts[n])
 	}
+	out.Zones = jobZones(out.Workers, job.Workers, v)
+}
+
+// jobZones adds up the parts of hosts by zone; none if no host is in one.
+func jobZones(parts []api.JobWorker, shares []job.WorkShare, v *coord.View) []api.JobZone {
+	in := map[string]*api.JobZone{}
+	of := func(n cluster.NodeID) *api.JobZone {
+		m, _ := v.Member(n)
+		z := m.Zone
+		if cluster.IsOutside(n) {
+			z = cluster.OutsideZone
+		}
+		if in[z] == nil {
+			in[z] = &api.JobZone{Zone: z}
+		}
+		return in[z]
+	}
+	for _, p := range parts {
+		z := of(p.Node)
+		z.Assigned, z.Accepted = z.Assigned+p.Assigned, z.Accepted+p.Accepted
+	}
+	for _, s := range shares {
+		of(s.Worker).Iterations += s.Iterations
+	}
+	if len(in) == 0 || len(in) == 1 && in[""] != nil {
+		return nil
+	}
+	out := make([]api.JobZone, 0, len(in))
+	for _, z := range slices.Sorted(maps.Keys(in)) {
+		out = append(out, *in[z])
+	}
+	return out
 }
 
 // neverEarly says that a job does not end early because no result has the metric of

@@ -1,11 +1,15 @@
 package convert
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/state/jobs"
 )
@@ -34,7 +38,7 @@ func TestNeverEarly(t *testing.T) {
 		j := state.Job{Spec: job.Spec{Policy: job.Policy{EarlyStop: job.EarlyStop{Metric: c.metric}}}, Aggregates: c.have}
 		j.Counts.Accepted = c.accepted
 		out := api.Job{Aggregates: map[string]api.Summary{}}
-		if JobDetails(&out, j, nil); out.Warning != c.want {
+		if JobDetails(&out, j, nil, &coord.View{}); out.Warning != c.want {
 			t.Errorf("%+v: %q, want %q", c, out.Warning, c.want)
 		}
 	}
@@ -51,5 +55,28 @@ func TestETA(t *testing.T) {
 	j.Counts.Failed, j.Counts.Assigned = 1, 0
 	if out := Job(j, 10, time.Now()); out.ETASeconds != nil || out.Waits != "for an operator, 1 chunk was given up: retry it, or stop it" {
 		t.Errorf("nothing to go: %v, %q", out.ETASeconds, out.Waits)
+	}
+}
+
+// The parts of hosts are added up by the zones that these are in; without zones there is
+// nothing to tell.
+func TestJobZones(t *testing.T) {
+	v := &coord.View{}
+	for i, zone := range []string{"ams", "ams", "fra", ""} {
+		m := coord.MemberView{}
+		m.Node, m.Zone = cluster.NodeID(fmt.Sprintf("n%d", i+1)), zone
+		v.Members = append(v.Members, m)
+	}
+	stranger := cluster.OutsideID([]byte{1})
+	parts := []api.JobWorker{{Node: "n1", Assigned: 1, Accepted: 2}, {Node: "n2", Accepted: 3}, {Node: "n3", Assigned: 4}, {Node: "n4", Accepted: 5}, {Node: "gone", Accepted: 6}, {Node: stranger, Accepted: 7}}
+	shares := []job.WorkShare{{Worker: "n1", Chunks: 2, Iterations: 20}, {Worker: "n2", Chunks: 3, Iterations: 30}, {Worker: "n4", Chunks: 5, Iterations: 50}, {Worker: "gone", Chunks: 6, Iterations: 60}, {Worker: stranger, Chunks: 7, Iterations: 70}}
+	want := []api.JobZone{
+		{Zone: "", Accepted: 11, Iterations: 110}, {Zone: "ams", Assigned: 1, Accepted: 5, Iterations: 50}, {Zone: "fra", Assigned: 4}, {Zone: "outside", Accepted: 7, Iterations: 70},
+	}
+	if got := jobZones(parts, shares, v); !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := jobZones(parts[3:5], shares[2:4], v); got != nil {
+		t.Errorf("without zones: %+v", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/forward"
@@ -37,7 +38,9 @@ const (
 type Options struct {
 	View    func() *coord.View
 	Workers func() []plan.WorkerView // as the scheduler of this host knows them
-	Remote  *forward.Router
+	// Spec is that of a job that the log knows.
+	Spec   func(id job.ID) (job.Spec, bool)
+	Remote *forward.Router
 	// Note has an event logged.
 	Note       func(ctx context.Context, kind event.Kind, body any)
 	Now        func() time.Duration
@@ -54,6 +57,7 @@ type Board struct {
 	term  cluster.Term  // in which the others were judged; 0: this host does not hold
 	since time.Duration // it does
 	state map[string]zone.State
+	given []given // what was chosen lately
 }
 
 // New returns a Board.
@@ -182,12 +186,19 @@ func (z *Board) Zones(ctx context.Context) (api.Zones, error) {
 		out = list(v, facts, nil, z.o.Now())
 	}
 	out.Header = api.Header{}
+	measure(v, &out)
+	return out, nil
+}
+
+// measure says how far the zones are from this host.
+func measure(v *coord.View, out *api.Zones) {
 	for i := range out.Zones {
 		if rtt := median(v, out.Zones[i].Zone); rtt > 0 {
 			out.Zones[i].RTTSeconds = new(rtt.Seconds())
+		} else if self, ok := v.Member(v.Self); ok && self.Zone == out.Zones[i].Zone {
+			out.Zones[i].RTTSeconds = new(float64) // it is alone there
 		}
 	}
-	return out, nil
 }
 
 // list shows the zones by name; a zone without a state is judged by one look.

@@ -2,6 +2,9 @@ package zones
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,8 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/forward"
@@ -162,4 +167,109 @@ func TestLost(t *testing.T) {
 	if got := Lost(v); len(got) != 1 || got[0] != "zone ams: none of 2 hosts is alive" {
 		t.Errorf("%q", got)
 	}
+}
+
+// TestSubmitting: the holder chooses the zones of a job, and the same job again stays
+// where it was put.
+func TestSubmitting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range w.workers {
+			w.workers[i].Tries = 0
+		}
+		w.look()
+		time.Sleep(20 * time.Second)
+		w.look()
+		var got []api.SubmitRequest
+		known := map[job.ID]job.Spec{}
+		w.o.Spec = func(id job.ID) (job.Spec, bool) { s, ok := known[id]; return s, ok }
+		submit := w.Submitting(func(_ context.Context, by forward.Asker, req api.SubmitRequest) (api.SubmitResponse, error) {
+			got = append(got, req)
+			id := job.NewID(by.Actor, req.Spec.Key)
+			if have, ok := known[id]; ok && !slices.Equal(have.Zones, req.Spec.Zones) {
+				return api.SubmitResponse{}, api.Errorf(api.CodeConflict, "another")
+			}
+			known[id] = req.Spec
+			return api.SubmitResponse{Job: id, Spec: req.Spec}, nil
+		})
+		ask := func(key string, count int, prefer, zones []string) ([]string, error) {
+			req := api.SubmitRequest{ZoneCount: count, ZonePrefer: prefer, Spec: job.Spec{Key: key, Iterations: 100, Chunk: 10, Policy: job.Policy{Zones: zones}}.WithDefaults()}
+			out, err := submit(t.Context(), forward.Asker{Actor: "user:ann"}, req)
+			return out.Spec.Zones, err
+		}
+		for name, c := range map[string]struct {
+			count         int
+			prefer, zones []string
+			want          []string
+			problem       string
+		}{
+			"none":      {0, nil, nil, nil, ""},
+			"both":      {2, nil, nil, []string{"ams", "fra"}, ""},
+			"preferred": {1, []string{"fra"}, nil, []string{"fra"}, ""},
+			"among":     {1, []string{"ams"}, []string{"fra"}, []string{"fra"}, ""},
+			"too many":  {3, nil, nil, nil, "zone_count: 3 zones are wanted of 2"},
+			"unknown":   {1, []string{"mars"}, nil, nil, "zone_count: no host is in zone mars"},
+			"negative":  {-1, nil, nil, nil, "zone_count, which is at least 1"},
+			"no count":  {0, []string{"ams"}, nil, nil, "zone_count, which is at least 1"},
+			"huge":      {65, nil, nil, nil, "at most 64"},
+		} {
+			zones, err := ask(name, c.count, c.prefer, c.zones)
+			if c.problem != "" {
+				if !api.IsCode(err, api.CodeInvalidJob) || !strings.Contains(err.Error(), c.problem) {
+					t.Errorf("%s: %v", name, err)
+				}
+				continue
+			}
+			if err != nil || !slices.Equal(zones, c.want) {
+				t.Errorf("%s: %v %v, want %v", name, zones, err, c.want)
+			}
+		}
+		// The preferred zone is lost: what went there stays, also if asked for again.
+		w.member("n3").Health = cluster.Dead
+		w.look()
+		if zones, err := ask("preferred", 1, []string{"fra"}, nil); err != nil || !slices.Equal(zones, []string{"fra"}) {
+			t.Errorf("again: %v %v", zones, err)
+		}
+		if zones, err := ask("new", 1, []string{"fra"}, nil); err != nil || !slices.Equal(zones, []string{"ams"}) {
+			t.Errorf("when its zone is lost: %v %v", zones, err)
+		}
+		if _, err := ask("two", 2, nil, nil); !api.IsCode(err, api.CodeInvalidJob) || !strings.Contains(err.Error(), "unhealthy") {
+			t.Errorf("two of one: %v", err)
+		}
+		// The same key for other zones is another job.
+		if _, err := ask("preferred", 2, nil, nil); err == nil {
+			t.Error("a job of one zone is one of two")
+		}
+	})
+}
+
+// TestGivenCounts: what was chosen a moment ago counts before the workers show it.
+func TestGivenCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range w.workers {
+			w.workers[i].Tries = 0
+		}
+		w.member("n3").RTT = 30 * time.Millisecond // fra is a little nearer
+		w.workers = append(w.workers[:0:0], w.workers...)
+		for i := range w.workers {
+			w.workers[i].Slots = 4
+		}
+		w.o.Spec = func(job.ID) (job.Spec, bool) { return job.Spec{}, false }
+		seen := map[string]int{}
+		for i := range 40 {
+			zones, err := w.choose(job.NewID("user:ann", fmt.Sprint(i)), api.SubmitRequest{ZoneCount: 1, Spec: job.Spec{Iterations: 4, Chunk: 1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[zones[0]]++
+		}
+		if seen["ams"] < 10 || seen["fra"] < 10 {
+			t.Errorf("40 jobs at once: %v", seen)
+		}
+		time.Sleep(givenTime)
+		if _, err := w.choose("j", api.SubmitRequest{ZoneCount: 1, Spec: job.Spec{Iterations: 4, Chunk: 1}}); err != nil || len(w.given) != 1 {
+			t.Errorf("what was given is remembered for ever: %d, %v", len(w.given), err)
+		}
+	})
 }

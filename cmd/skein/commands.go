@@ -14,7 +14,7 @@ import (
 	"github.com/skein-project/skein/cmd/skein/loadtest"
 	"github.com/skein-project/skein/cmd/skein/local"
 	"github.com/skein-project/skein/cmd/skein/man"
-	"github.com/skein-project/skein/cmd/skein/zones"
+	"github.com/skein-project/skein/cmd/skein/workers"
 )
 
 // deps is what the commands reach beyond the socket.
@@ -85,8 +85,8 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"cluster", "The cluster", append(hosts.Commands(a, d.hosts), zones.Command(a), gateway.Command(a))},
-		{"jobs", "Jobs", append(jobs.Commands(a, d.jobs), hosts.Workers(a), loadtest.Command(a, loadtest.Options{Version: d.local.Version, Mesh: d.mesh}))},
+		{"cluster", "The cluster", append(hosts.Commands(a, d.hosts), workers.Zones(a), gateway.Command(a))},
+		{"jobs", "Jobs", append(jobs.Commands(a, d.jobs), loadtest.Command(a, loadtest.Options{Version: d.local.Version, Mesh: d.mesh}))},
 		{"host", "This host", append(local.Commands(a, d.local), man.Command(d.local.Version))},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})

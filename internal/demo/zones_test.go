@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,6 +53,29 @@ func TestZones(t *testing.T) {
 		}
 		return nil
 	})
+	run := func(args ...string) (string, int) {
+		out, errs, code := d.cli(ctx, asked, args...)
+		t.Logf("$ skein %s\n%s%s[exit %d]", strings.Join(args, " "), out, errs, code)
+		return out + errs, code
+	}
+	submitted := []string{"job", "run", "--wasm", filepath.Join(bin, "examples", "pi.wasm"), "--iterations", "1000", "--chunk", "100"}
+	// The holder chooses, and the job runs nowhere else.
+	prefers := append(submitted, "--zone-count", "1", "--zone-prefer", "fra", "--key", "chosen", "--name", "chosen")
+	if _, code := run(append(prefers, "--follow")...); code != 0 {
+		t.Fatal("it did not complete")
+	}
+	j, err := asked.api.Job(ctx, "chosen")
+	if err != nil || len(j.Spec.Zones) != 1 || j.Spec.Zones[0] != "fra" || len(j.Zones) != 1 || j.Zones[0] != (api.JobZone{Zone: "fra", Accepted: 10, Iterations: 1000}) {
+		t.Errorf("%+v %+v %v", j.Spec.Zones, j.Zones, err)
+	}
+	for _, args := range [][]string{{"--zone-count", "3"}, {"--zone-count", "1", "--zone", "mars"}, {"--spread", "each", "--zone", "fra,mars"}, {"--spread", "each", "--zone-policy", "quorum"}, {"--zone-prefer", "fra"}} {
+		if _, code := run(append(submitted, args...)...); code != 2 {
+			t.Errorf("%v: exit %d", args, code)
+		}
+	}
+	if out, code := run(append(submitted, "--spread", "each", "--follow")...); code != 0 || !strings.Contains(out, "zone_ams") || !strings.Contains(out, "zone_fra") {
+		t.Errorf("each: exit %d", code)
+	}
 	if err := lost.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -59,16 +83,23 @@ func TestZones(t *testing.T) {
 	if z := zoneIs(ctx, t, asked, "fra", "unhealthy"); z.Hosts != 1 || z.Alive != 0 || z.Why != "none of 1 hosts is alive" && z.Why != "no worker of 1 hosts is reached" {
 		t.Errorf("%+v", z)
 	}
-	run := func(args ...string) string {
-		out, errs, _ := d.cli(ctx, asked, args...)
-		t.Logf("$ skein %s\n%s%s", strings.Join(args, " "), out, errs)
-		return out
+	// What was put there stays there; a new one goes elsewhere. Of each the other zone has
+	// its result, and the run is partial.
+	if out, _ := run(prefers...); !strings.Contains(out, string(j.ID)) {
+		t.Error("the same job again is another")
 	}
-	if out := run("zones"); !strings.Contains(out, "unhealthy") {
+	run(append(submitted, "--zone-count", "1", "--zone-prefer", "fra", "--name", "elsewhere", "--follow")...)
+	if j, err := asked.api.Job(ctx, "elsewhere"); err != nil || len(j.Zones) != 1 || j.Zones[0].Zone != "ams" {
+		t.Errorf("%+v %v", j.Zones, err)
+	}
+	if out, code := run(append(submitted, "--spread", "each", "--zone", "ams,fra", "--zone-deadline", "4s", "--follow")...); code != 8 || !strings.Contains(out, "partial") {
+		t.Errorf("each without one: exit %d", code)
+	}
+	if out, _ := run("zones"); !strings.Contains(out, "unhealthy") {
 		t.Error("the command does not say so")
 	}
 	eventually(ctx, t, 60*time.Second, "doctor says so", func() error {
-		if out := run("doctor"); !strings.Contains(out, "zone fra: none of 1 hosts is alive") {
+		if out, _ := run("doctor"); !strings.Contains(out, "zone fra: none of 1 hosts is alive") {
 			return fmt.Errorf("%s", out)
 		}
 		return nil
@@ -78,7 +109,7 @@ func TestZones(t *testing.T) {
 	}
 	zoneIs(ctx, t, asked, "fra", "healthy")
 	eventually(ctx, t, 30*time.Second, "the log has both", func() error {
-		out := run("events", "--kind", "zone_health", "-n", "100")
+		out, _ := run("events", "--kind", "zone_health", "-n", "100")
 		if !strings.Contains(out, "zone fra is unhealthy, was healthy: ") || !strings.Contains(out, "zone fra is healthy, was unhealthy") {
 			return fmt.Errorf("%q", out)
 		}

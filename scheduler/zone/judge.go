@@ -19,9 +19,15 @@ const (
 	Unhealthy        // nothing of it can be used
 )
 
+// Healths are the names of Health, from Healthy on.
+var Healths = []string{"healthy", "busy", "degraded", "unhealthy"}
+
 // String implements fmt.Stringer.
 func (h Health) String() string {
-	return [...]string{"", "healthy", "busy", "degraded", "unhealthy"}[h]
+	if h < Healthy || h > Unhealthy {
+		return ""
+	}
+	return Healths[h-Healthy]
 }
 
 // Host is what is known of a host that a zone should have.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/cmd/skein/workers"
 	"github.com/skein-project/skein/offline"
 )
 
@@ -22,7 +23,8 @@ func Commands(a *cli.App, d Options) []*cobra.Command {
 		jobCommand(a, d),
 		workflowCommand(a),
 		scheduleCommand(a),
-		workerCommand(a),
-		groupsCommand(a),
+		workers.Workers(a),
+		workers.Worker(a),
+		workers.Groups(a),
 	}
 }

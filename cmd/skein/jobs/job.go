@@ -180,6 +180,9 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 		}
 		field("workers", "%s (chunks accepted)", strings.Join(parts, ", "))
 	}
+	for _, z := range j.Zones {
+		field("zone", "%s: %s, %d iterations, %d assigned", present.OrDash(z.Zone), present.Plural(z.Accepted, "chunk"), z.Iterations, z.Assigned)
+	}
 	if wide {
 		field("artefact", "%s", j.Spec.Artefact)
 		if !j.Spec.Config.IsZero() {

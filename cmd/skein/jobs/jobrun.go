@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -45,6 +46,7 @@ type jobFlags struct {
 	follow, dry  bool
 	local        bool
 	forWorker    bool
+	zones        zoneFlags
 }
 
 // textFlags are the flags of job run that stand for keys of a job file.
@@ -138,6 +140,7 @@ func jobRun(a *cli.App, d Options) *cobra.Command {
 		x.String(one.flag, "", one.doc)
 	}
 	x.StringSliceVar(&zones, "zone", nil, "only in these zones")
+	f.zones.flags(x)
 	x.StringToStringVar(&named, "files", nil, "files that each chunk finds, by name: NAME=PATH, or NAME=HASH of an output or upload")
 	x.StringSliceVar(&outputs, "outputs", nil, "names of the files that each chunk leaves")
 	x.StringSliceVar(&after, "after", nil, "begin when these jobs have completed: ID, or ID:done (ended), ID:failed")
@@ -254,7 +257,7 @@ func (t *jobText) check() (spec job.Spec, wasm, input string, wait api.Wait, err
 
 func runJob(a *cli.App, ctx context.Context, d Options, f jobFlags, t *jobText) error {
 	spec, wasm, input, wait, err := t.check()
-	if err != nil {
+	if err = cmp.Or(err, f.zones.check(f)); err != nil {
 		return err
 	}
 	if f.dry {
@@ -290,7 +293,10 @@ func runJob(a *cli.App, ctx context.Context, d Options, f jobFlags, t *jobText) 
 	if ctx.Err() != nil {
 		return notSubmitted(ctx, ctx.Err())
 	}
-	resp, err := submit(a, ctx, c, api.SubmitRequest{Spec: spec, Wait: wait, WaitForWorker: f.forWorker})
+	if f.zones.spread == spreadEach {
+		return f.zones.run(a, ctx, c, spec, f.follow)
+	}
+	resp, err := submit(a, ctx, c, api.SubmitRequest{Spec: spec, Wait: wait, WaitForWorker: f.forWorker, ZoneCount: f.zones.count, ZonePrefer: f.zones.prefer})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return cli.Failf(cli.ExitInterrupted, "interrupted while it was being submitted: the job may be there").

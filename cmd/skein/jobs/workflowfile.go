@@ -257,6 +257,11 @@ func (f workflowFlags) run(a *cli.App, ctx context.Context, path string) error {
 		return err
 	}
 	req.Definition = t.def
+	return submitRun(a, ctx, c, req, f.follow, t.refused)
+}
+
+// submitRun submits a run and says so, or follows it.
+func submitRun(a *cli.App, ctx context.Context, c *api.Client, req api.WorkflowRequest, follow bool, refused func(error) error) error {
 	w := &waiting{a: a}
 	within, cancel := context.WithTimeout(ctx, patience(a)+max(a.Timeout, 35*time.Second)) // a submit may wait for a majority
 	defer cancel()
@@ -266,17 +271,17 @@ func (f workflowFlags) run(a *cli.App, ctx context.Context, path string) error {
 		return cli.Failf(cli.ExitInterrupted, "interrupted while it was being submitted: the run may be there").
 			WithHint("the same command with `--key %s` shows it, or submits it if it is not", req.Key)
 	case err != nil:
-		return t.refused(err)
-	case f.dry:
-		a.Note("nothing was submitted: the workflow has %s and makes sense", present.Plural(len(t.def.Steps), "step"))
+		return refused(err)
+	case req.CheckOnly:
+		a.Note("nothing was submitted: the workflow has %s and makes sense", present.Plural(len(req.Definition.Steps), "step"))
 		return nil
 	}
 	what := "submitted"
 	if !out.Created {
 		what = "submitted before, the same"
 	}
-	a.Note("run %s %s: %s", present.ShortRun(out.Run), what, present.Plural(len(t.def.Steps), "step"))
-	if f.follow {
+	a.Note("run %s %s: %s", present.ShortRun(out.Run), what, present.Plural(len(req.Definition.Steps), "step"))
+	if follow {
 		return followRun(a, ctx, string(out.Run))
 	}
 	if a.Output == "json" || a.Output == "jsonl" {

@@ -1,4 +1,4 @@
-package jobs
+package workers
 
 import (
 	"context"
@@ -11,7 +11,8 @@ import (
 	"github.com/skein-project/skein/present"
 )
 
-func workerCommand(a *cli.App) *cobra.Command {
+// Worker changes what a host runs.
+func Worker(a *cli.App) *cobra.Command {
 	return cli.Group("worker", "What runs chunks on a host", workerDrain(a))
 }
 

@@ -1,4 +1,4 @@
-package hosts
+package workers
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/skein-project/skein/present"
 )
 
-// Workers is the command about who runs chunks.
+// Workers lists who runs chunks.
 func Workers(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "workers", Short: "Who runs chunks: health, rate, backlog and time to drain", Args: cli.Exactly(0, ""),

@@ -1,4 +1,4 @@
-package jobs
+package workers
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	"github.com/skein-project/skein/present"
 )
 
-func groupsCommand(a *cli.App) *cobra.Command {
+// Groups says who belongs to which.
+func Groups(a *cli.App) *cobra.Command {
 	return cli.Group("group", "Groups of users that permissions of jobs may name", groupList(a), groupSet(a))
 }
 

@@ -1,4 +1,4 @@
-package zones
+package workers
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/skein-project/skein/present"
 )
 
-// Command shows the zones.
-func Command(a *cli.App) *cobra.Command {
+// Zones shows the zones.
+func Zones(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "zones", Short: "The zones: health, hosts, room for work", Args: cli.Exactly(0, ""),
 		Long: "As the holder judges them, each by the members that name it (node.zone) and were not\n" +

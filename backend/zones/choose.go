@@ -1,0 +1,128 @@
+package zones
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/scheduler/zone"
+)
+
+// givenTime is how long what was chosen counts until the workers show it.
+const givenTime = 5 * time.Second
+
+// given is work that went to a zone a moment ago.
+type given struct {
+	at    time.Duration
+	zone  string
+	slots int
+}
+
+// SpecOf reads jobs in the log.
+func SpecOf(log interface{ View(f func(*state.State)) }) func(id job.ID) (job.Spec, bool) {
+	return func(id job.ID) (spec job.Spec, ok bool) {
+		log.View(func(s *state.State) {
+			j, known := s.Job(id)
+			spec, ok = j.Spec, known
+		})
+		return spec, ok
+	}
+}
+
+// Submitting is what a submission goes through on its holder: where so many zones are
+// wanted they are chosen, and the job that next gets has them as its zones. A job that
+// is known already stays where it was put.
+func (z *Board) Submitting(next func(context.Context, forward.Asker, api.SubmitRequest) (api.SubmitResponse, error)) func(context.Context, forward.Asker, api.SubmitRequest) (api.SubmitResponse, error) {
+	return func(ctx context.Context, by forward.Asker, req api.SubmitRequest) (api.SubmitResponse, error) {
+		if req.ZoneCount == 0 && len(req.ZonePrefer) == 0 {
+			return next(ctx, by, req)
+		}
+		if err := checkCount(req); err != nil {
+			return api.SubmitResponse{}, err
+		}
+		id, wanted := job.NewID(by.Actor, req.Spec.Key), req
+		again := func() bool {
+			have, ok := z.o.Spec(id)
+			if ok = ok && fits(have.Zones, wanted); ok {
+				req.Spec.Zones = have.Zones
+			}
+			return ok
+		}
+		if again() {
+			return next(ctx, by, req)
+		}
+		var err error
+		if req.Spec.Zones, err = z.choose(id, req); err != nil {
+			return api.SubmitResponse{}, err
+		}
+		out, err := next(ctx, by, req)
+		if err != nil && again() { // somebody else has just put it there
+			return next(ctx, by, req)
+		}
+		return out, err
+	}
+}
+
+// checkCount refuses what cannot be chosen by itself.
+func checkCount(req api.SubmitRequest) error {
+	switch {
+	case req.ZoneCount < 1:
+		return api.Errorf(api.CodeInvalidJob, "zone_prefer says nothing without zone_count, which is at least 1")
+	case req.ZoneCount > job.MaxZones, len(req.ZonePrefer) > job.MaxZones:
+		return api.Errorf(api.CodeInvalidJob, "zone_count is %d, zone_prefer names %d: at most %d", req.ZoneCount, len(req.ZonePrefer), job.MaxZones)
+	}
+	return nil
+}
+
+// fits reports whether zones could have been chosen for a request.
+func fits(zones []string, req api.SubmitRequest) bool {
+	if len(zones) != req.ZoneCount {
+		return false
+	}
+	return len(req.Spec.Zones) == 0 || !slices.ContainsFunc(zones, func(z string) bool { return !slices.Contains(req.Spec.Zones, z) })
+}
+
+// choose chooses the zones of a job, in order of their names. The chance in it comes of
+// the job: asked again in the same state of things, it says the same.
+func (z *Board) choose(id job.ID, req api.SubmitRequest) ([]string, error) {
+	v, now := z.o.View(), z.o.Now()
+	all, err := z.serve(context.Background(), forward.Asker{}, forward.None{})
+	if err != nil {
+		return nil, err
+	}
+	measure(v, &all)
+	list := all.Candidates()
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.given = slices.DeleteFunc(z.given, func(g given) bool { return now-g.at >= givenTime })
+	for i := range list {
+		for _, g := range z.given {
+			if g.zone == list[i].Zone {
+				list[i].Free -= g.slots
+				list[i].Queued += max(0, -list[i].Free)
+				list[i].Free = max(0, list[i].Free)
+			}
+		}
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id)) // never fails
+	out, err := zone.Choose(list, zone.Want{Count: req.ZoneCount, Among: req.Spec.Zones, Prefer: req.ZonePrefer, Random: h.Sum64()})
+	if e, ok := errors.AsType[*zone.RefusedError](err); ok {
+		return nil, api.Errorf(api.CodeInvalidJob, "zone_count: %s", e.Error()).WithHint("`skein zones` lists them")
+	}
+	for _, name := range out {
+		for _, c := range list {
+			if c.Zone == name {
+				z.given = append(z.given, given{at: now, zone: name, slots: min(c.Slots, (req.Spec.Chunks()+len(out)-1)/len(out))})
+			}
+		}
+	}
+	slices.Sort(out)
+	return out, err
+}

@@ -1,0 +1,2 @@
+// Package workers is the commands about who runs chunks: workers, groups and zones.
+package workers

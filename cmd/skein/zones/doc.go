@@ -1,2 +1,0 @@
-// Package zones is the command about zones.
-package zones
