@@ -73,6 +73,7 @@ type Request struct {
 	Body      Template
 	HasBody   bool
 	Redirects int
+	Messages  int // of a WebSocket: how many are waited for
 	Timeout   time.Duration
 }
 
@@ -106,11 +107,14 @@ func (o Origin) String() string {
 	return "http://" + o.Host
 }
 
+// schemes of a URL. The last two are for WebSockets, and mean the first two.
+var schemes = []string{"http", "https", "ws", "wss"}
+
 // SplitURL takes a URL apart into origin and target.
 func SplitURL(raw string) (Origin, string, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	scheme = strings.ToLower(scheme)
-	if !ok || scheme != "http" && scheme != "https" {
+	if !ok || !slices.Contains(schemes, scheme) {
 		return Origin{}, "", fmt.Errorf("%.80q: want http:// or https://", raw)
 	}
 	n := strings.IndexAny(rest, "/?#")
@@ -126,7 +130,7 @@ func SplitURL(raw string) (Origin, string, error) {
 	if err != nil {
 		return Origin{}, "", fmt.Errorf("%.80q: the host is no host", raw)
 	}
-	o := Origin{TLS: scheme == "https", Host: host, Name: u.Hostname(), Port: 80}
+	o := Origin{TLS: scheme == "https" || scheme == "wss", Host: host, Name: u.Hostname(), Port: 80}
 	if o.TLS {
 		o.Port = 443
 	}
@@ -196,7 +200,7 @@ func (c *compiler) flow(name string, names map[string]int) {
 	for _, st := range raw {
 		step := &Step{
 			Series: len(c.p.Steps), Name: st.name, ThinkMin: st.think[0], ThinkMax: st.think[1],
-			Request: Request{Method: st.method, Redirects: st.redirects, Timeout: st.timeout}, Expect: Expect{FirstCheck: len(c.p.Checks)},
+			Request: Request{Method: st.method, Redirects: st.redirects, Messages: st.messages, Timeout: st.timeout}, Expect: Expect{FirstCheck: len(c.p.Checks)},
 		}
 		if step.Timeout == 0 {
 			step.Timeout = DefaultTimeout
@@ -377,7 +381,7 @@ func (c *compiler) request(step *Step, st rawStep) {
 		}
 		add(st.at.key("headers").key(name), name, headers[name])
 	}
-	if kind != "" {
+	if kind != "" && st.method != WebSocket {
 		add(st.at, "Content-Type", kind)
 	}
 	switch {
@@ -423,9 +427,13 @@ func (c *compiler) origin(step *Step, at place) {
 	}
 	first := step.URL.parts[0].text
 	scheme, rest, ok := strings.Cut(first, "://")
+	if ok = ok && slices.Contains(schemes, strings.ToLower(scheme)); ok && len(scheme) < 4 && step.Method != WebSocket {
+		c.fail(at, "ws:// is for websocket", fmt.Errorf("%.80q: want http:// or https://", first))
+		return
+	}
 	whole := len(step.URL.parts) == 1 || ok && strings.ContainsAny(rest, "/?")
 	if !whole {
-		step.Dynamic = ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
+		step.Dynamic = ok
 		if !step.Dynamic {
 			c.fail(at, "", fmt.Errorf("%.80q: want http:// or https://", first))
 		}

@@ -283,7 +283,7 @@ func (s *Scenario) think(t *table) (low, high time.Duration) {
 }
 
 // methods are keys of a step that name the address as well.
-var methods = []string{"get", "post", "put", "patch", "delete", "head", "options"}
+var methods = []string{"get", "post", "put", "patch", "delete", "head", "options", "websocket"}
 
 func (s *Scenario) allFlows(top *table) {
 	all := top.sub("flow")
@@ -338,7 +338,14 @@ func (s *Scenario) step(t *table, i int) rawStep {
 		}
 	}
 	if st.method == "" {
-		t.f.add(t.at, `as get = "https://example.org/"`, "sends nothing: there is no get, post, put, patch, delete, head or options")
+		t.f.add(t.at, `as get = "https://example.org/"`, "sends nothing: there is no get, post, put, patch, delete, head, options or websocket")
+	}
+	if n, said := t.count("messages", 0, MaxMessages); st.method == WebSocket {
+		if st.messages = 1; said {
+			st.messages = n
+		}
+	} else if said {
+		t.fail("messages", "", "is for websocket")
 	}
 	st.headers = t.textMap("headers", MaxHeaders)
 	st.body = t.text("body")
@@ -349,6 +356,9 @@ func (s *Scenario) step(t *table, i int) rawStep {
 		if has {
 			bodies++
 		}
+	}
+	if st.method == WebSocket && st.form != nil {
+		t.f.add(t.at, "", "has a form, which is for HTTP: a message is body or json")
 	}
 	if bodies > 1 {
 		t.f.add(t.at, "", "has several of body, json and form")

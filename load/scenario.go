@@ -16,10 +16,14 @@ const (
 	MaxVars      = 256
 	MaxHeaders   = 64
 	MaxRedirects = 20
+	MaxMessages  = 10_000 // that a WebSocket is waited for
 
 	maxName = 64
 	maxText = 1 << 20
 )
+
+// WebSocket is the method of a step that opens one.
+const WebSocket = "WEBSOCKET"
 
 // DefaultTimeout bounds a request of a step that says nothing of it.
 const DefaultTimeout = 30 * time.Second
@@ -139,6 +143,7 @@ type rawRequest struct {
 	basicUser     string
 	basicPassword string
 	redirects     int
+	messages      int
 	timeout       time.Duration
 }
 

@@ -1,6 +1,8 @@
 package clock
 
 import (
+	"math"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -27,5 +29,25 @@ func TestTimers(t *testing.T) {
 	}
 	if ProcessorTime() < 0 {
 		t.Error("less than nothing")
+	}
+}
+
+// TestMeter: the most is over 10 s, so a moment does not count, and half of a run does.
+func TestMeter(t *testing.T) {
+	m := NewMeter(100 * time.Millisecond)
+	m.last = 0
+	used := time.Duration(0)
+	all := 100 * time.Millisecond * time.Duration(runtime.NumCPU())
+	for i := range 300 {
+		if i >= 100 && i < 150 { // half of 10 s
+			used += all
+		}
+		share := m.Next(used)
+		if want := map[bool]float64{true: 1}[i >= 100 && i < 150]; math.Abs(share-want) > 1e-9 {
+			t.Fatalf("window %d: %g", i, share)
+		}
+	}
+	if math.Abs(m.Most()-0.5) > 1e-9 {
+		t.Errorf("%g", m.Most())
 	}
 }

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"math"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -57,7 +55,6 @@ const (
 	harmTime = 30
 	// stopGrace is what is under way has when somebody stops a run.
 	stopGrace = 2 * time.Second
-	cpuSpan   = 100 // windows: 10 s
 )
 
 // collector counts the windows of a run.
@@ -73,7 +70,7 @@ type collector struct {
 	n      int // windows so far
 	drops  uint64
 	gap    time.Duration
-	cpu    cpuMeter
+	cpu    clock.Meter
 	harm   harmMeter
 	cutAt  time.Time
 }
@@ -82,7 +79,7 @@ func newCollector(e *Engine) *collector {
 	s, c := len(e.o.Plan.Steps), len(e.o.Plan.Checks)
 	return &collector{
 		e: e, res: &report.Run{Warm: stat.NewBank(s, c)}, judge: rule.NewJudge(e.o.Rules, s, c), window: stat.NewBank(s, c), second: stat.NewBank(s, c), frame: framed{bank: stat.NewBank(s, c)},
-		warm: int(e.o.Plan.Warmup / stat.Step), cpu: cpuMeter{last: clock.ProcessorTime()},
+		warm: int(e.o.Plan.Warmup / stat.Step), cpu: clock.NewMeter(stat.Step),
 	}
 }
 
@@ -198,7 +195,7 @@ func (c *collector) one(first bool, length time.Duration) {
 		g.Users += one.Users
 		g.Queue += one.Queue
 	}
-	g.CPU = c.cpu.next(clock.ProcessorTime())
+	g.CPU = c.cpu.Next(clock.ProcessorTime())
 	c.line.Add(at, c.window, g)
 	p := &c.res.Peak
 	p.Users, p.Queue, p.CPU = max(p.Users, g.Users), max(p.Queue, g.Queue), max(p.CPU, g.CPU)
@@ -288,28 +285,6 @@ func (c *collector) result() *report.Run {
 		return 1
 	})
 	return r
-}
-
-// cpuMeter tells the share of the processors that this process takes.
-type cpuMeter struct {
-	last time.Duration
-	ring [cpuSpan]float64
-	n    int
-	sum  float64
-	most float64 // over 10 s, or over all of a shorter run
-}
-
-func (m *cpuMeter) next(now time.Duration) float64 {
-	share := (now - m.last).Seconds() / stat.Step.Seconds() / float64(runtime.NumCPU())
-	m.last = now
-	share = math.Min(share, 1)
-	m.sum += share - m.ring[m.n%cpuSpan]
-	m.ring[m.n%cpuSpan] = share
-	m.n++
-	if m.n >= cpuSpan/2 {
-		m.most = max(m.most, m.sum/float64(min(m.n, cpuSpan)))
-	}
-	return share
 }
 
 // harmMeter looks whether a target breaks.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -36,9 +37,15 @@ type Engine struct {
 	began time.Time
 
 	cookies, shared, each bool // how connections and cookies are used
-	h2                    *h2client
+	clients
 
 	state
+}
+
+// clients are those of net/http.
+type clients struct {
+	h2      *h2client
+	sockets *http.Client
 }
 
 // crowd is how many users there were and are, and what of the plan is theirs by now.
@@ -92,7 +99,7 @@ func New(o Options) (*Engine, error) {
 	e.shared, e.each = p.HTTP.Connections == "shared", p.HTTP.Connections == "request"
 	e.ending, e.over = make(chan struct{}), make(chan struct{})
 	e.errors, e.refused = map[errorKey]string{}, map[guard.Reason]uint64{}
-	e.h2 = e.newH2()
+	e.h2, e.sockets = e.newH2(), e.newSocketClient()
 	for range runtime.GOMAXPROCS(0) {
 		e.shards = append(e.shards, newShard(len(p.Steps), len(p.Checks)))
 	}
@@ -198,7 +205,7 @@ func (e *Engine) Run(ctx context.Context) (*report.Run, error) {
 		e.finish()
 		return nil, err
 	}
-	c.cpu.last = clock.ProcessorTime()
+	c.cpu.Begin()
 	c.res.Started = e.began
 	for _, t := range e.traffics {
 		e.wait.Add(1)
@@ -496,7 +503,7 @@ func NewSeed() uint64 { return rand.Uint64() }
 // selfOf is what the generator knows of itself.
 func (e *Engine) selfOf(c *collector) rule.Self {
 	all := c.judge.Whole().All()
-	s := rule.Self{Late: &c.judge.Whole().OwnLate, CPU: c.cpu.most, Own: all.Classes[load.Generator], Gap: c.gap}
+	s := rule.Self{Late: &c.judge.Whole().OwnLate, CPU: c.cpu.Most(), Own: all.Classes[load.Generator], Gap: c.gap}
 	if h := &all.Times[0]; h.N > 0 {
 		s.Latency = h.Quantile(0.5)
 	}

@@ -288,6 +288,9 @@ func (l *lane) drop(name string) {
 func (l *lane) exchange(o *origin, method string, st *load.Step, deadline time.Time) error {
 	e := l.u.e
 	l.answer.header, l.answer.status = nil, 0
+	if method == load.WebSocket {
+		return l.overSocket(o, st, deadline)
+	}
 	version := e.o.Plan.HTTP.Version
 	if version == "2" || version == "h2c" || version == "auto" && o.TLS && o.h2.Load() {
 		return l.overH2(o, method, st, deadline)
