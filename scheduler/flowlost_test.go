@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -63,6 +64,71 @@ func TestFilesOfAFlowAreLost(t *testing.T) {
 			if took := time.Since(began); took > 10*time.Second != !sure || took > 3*time.Minute {
 				t.Errorf("sure %t: it took %s", sure, took)
 			}
+		})
+	}
+}
+
+// TestChunkOfAFlowIsLost: of a job of two chunks the one runs again whose file is lost, as a
+// job of its own; where that left another file, what needs it fails.
+func TestChunkOfAFlowIsLost(t *testing.T) {
+	for _, same := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFlowRig(t)
+			defer f.close()
+			again := 0
+			for _, w := range f.workers {
+				w.answer = func(r job.Attempt, n uint64) []stream.Frame {
+					out := goodResult(r, n)
+					f.log.View(func(st *state.State) {
+						j, _ := st.Job(r.Job)
+						if !strings.Contains(j.Spec.Key, "/draw[") {
+							return
+						}
+						offset, _ := j.Spec.ChunkRange(r.Chunk)
+						h := cluster.Hash{7, byte(offset)}
+						if j.Spec.RetryOf != "" {
+							f.mu.Lock()
+							again++
+							f.mu.Unlock()
+							if !same {
+								h[2] = 1
+							}
+						}
+						out.Result.Result.Outputs = job.Files{"rows": {Hash: h, Size: 1}}
+					})
+					return []stream.Frame{out}
+				}
+			}
+			f.s.o.Find = func(_ context.Context, files []cluster.Hash) (absent []cluster.Hash, sure bool) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if lost := (cluster.Hash{7, 10}); again == 0 && slices.Contains(files, lost) {
+					absent = append(absent, lost)
+				}
+				return absent, true
+			}
+			stop := f.run(1)
+			defer func() { _ = stop() }()
+			draw, film := flowStep("draw"), flowStep("film", "draw")
+			draw.Job.Outputs, draw.Outputs = []string{"rows"}, map[string]string{"rows": "files:rows"}
+			film.Files = map[string]string{"rows": "draw.rows"}
+			id := f.submitFlow(flow.Def{Steps: []flow.Step{draw, film}})
+			f.until(5*time.Minute, "end of the run", func() bool { r := f.flowRun(id); return !r.Open() })
+			want := "completed draw[0]#1:completed draw[0]#2:completed film[0]#1:completed0.5"
+			if !same {
+				want = "failed draw[0]#1:completed draw[0]#2:failed film[0]#1:failed"
+			}
+			if got := said(f.flowRun(id)); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+			tries := f.flowRun(id).Tries
+			f.log.View(func(st *state.State) {
+				first, _ := st.Job(tries[0].Job)
+				part, _ := st.Job(tries[1].Job)
+				if s := part.Spec; s.RetryOf != first.ID || s.FirstIteration != 10 || s.Iterations != 10 || part.Chunks != 1 || again != 1 {
+					t.Errorf("%d chunks of it ran again, as %+v", again, s)
+				}
+			})
 		})
 	}
 }

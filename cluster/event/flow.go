@@ -40,6 +40,9 @@ type StepStart struct {
 	Job   job.ID `json:"job"`             // that does it
 	// Provider says that the job is the provider of the try, whose own job has ended.
 	Provider bool `json:"provider,omitempty"`
+	// Part are the chunks of the instance's job that this one computes again, as files that
+	// they left are on no host any more; none: it is the job of a whole try.
+	Part *job.Span `json:"part,omitempty"`
 }
 
 // StepsEnded says how tries at instances of steps ended, and what came of them.

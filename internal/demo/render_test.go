@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/flow"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // TestRender runs the example that draws a film. When what a step left is on no disk any
@@ -106,6 +108,14 @@ func TestRender(t *testing.T) {
 		if want := 1 + k; in.Try != want {
 			t.Errorf("draw[%d]: try %d, want %d", k, in.Try, want)
 		}
+	}
+	list, err := h.api.Jobs(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := first.Steps[0].Instances[1].Job
+	if !slices.ContainsFunc(list.Jobs, func(j api.Job) bool { return j.Spec.RetryOf == lost && j.State == job.Completed }) {
+		t.Errorf("no job computed chunks of %s again, and those alone: %+v", lost, list.Jobs)
 	}
 	if film(string(again.Steps[1].Instances[0].Job)) != made {
 		t.Error("another film")

@@ -142,7 +142,7 @@ func (m *Machine) resume(i, k int, p *prior) {
 	in.try, in.fails, in.losses, in.kept = p.try, p.fails, p.losses, p.kept
 	switch {
 	case p.good != nil:
-		in.outputs, in.job, in.provider, in.kept = p.good.End.Outputs, p.good.Job, p.good.Provider, ""
+		in.outputs, in.job, in.provider, in.kept = p.good.End.Outputs, p.whole, p.good.Provider, ""
 		if r := p.remake; r.on || r.made+r.fails > 0 {
 			r.due = never
 			m.remakes[place{i, k}] = &r

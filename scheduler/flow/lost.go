@@ -35,6 +35,8 @@ type remake struct {
 	made    int           // tries that left the same files
 	fails   int           // since then
 	broken  string        // why there is no use in another
+	part    *Part         // what is to be computed again; nil: all of it
+	chunks  *job.Span     // what the try that runs computes; nil: all of it
 	waiting []waiter
 }
 
@@ -187,6 +189,13 @@ func (m restorer) wanted(w waiter, lost []cluster.Hash) string {
 		}
 		switch {
 		case r.on:
+		case r.due == never:
+			r.part = m.partOf(p, lost)
+		default:
+			r.part = nil // more than what failed just now
+		}
+		switch {
+		case r.on:
 		case r.broken != "":
 			return m.brokenReason(p, r)
 		case r.made >= maxLost || m.halted(p.step):
@@ -213,7 +222,7 @@ func (m restorer) brokenReason(p place, r *remake) string {
 func (m restorer) remake(p place, r *remake) {
 	in := &m.steps[p.step].inst[p.index]
 	in.try++
-	r.on, r.try, r.job, r.due = true, in.try, "", never
+	r.on, r.try, r.job, r.due, r.chunks = true, in.try, "", never, nil
 	n := Name{Step: m.g.nodes[p.step].Name, Index: p.index, Try: r.try}
 	if r.looking = m.locate(p.step, n, false); !r.looking {
 		m.prepare(p.step, p.index, n)
@@ -230,9 +239,16 @@ func (m restorer) remakeOff(p place, r *remake, after time.Duration) {
 }
 
 // remade ends a try to compute files again: they have to be the same.
-func (m restorer) remade(p place, r *remake, e End) {
+func (m restorer) remade(p place, r *remake, e End, left []job.OutputFile) {
 	n, in := &m.g.nodes[p.step], &m.steps[p.step].inst[p.index]
-	if n.good(e.State) {
+	switch {
+	case r.chunks != nil && e.State == flow.Partial:
+		e.State = flow.Failed
+	case r.chunks != nil && n.good(e.State):
+		if name := m.differs(p, *r.chunks, left); name != "" {
+			e.State, e.Final, e.Reason = flow.Failed, true, fmt.Sprintf("output %s is another file than the one that was lost", name)
+		}
+	case n.good(e.State):
 		for name, s := range n.outputs {
 			if s.IsFile() && string(e.Outputs[name]) != string(in.outputs[name]) {
 				e.State, e.Final, e.Reason = flow.Failed, true, fmt.Sprintf("output %s is another file than the one that was lost", name)
@@ -352,7 +368,7 @@ func (m restorer) haltRemakes(of int) {
 func (m restorer) recallRemake(i int, p *prior, t *flows.Try) {
 	r := &p.remake
 	if r.on = t.End == nil; r.on {
-		r.try, r.job = t.Try, t.Job
+		r.try, r.job, r.chunks = t.Try, t.Job, t.Part
 		return
 	}
 	if r.fails++; !m.again(i, r.fails, t.End.State, t.End.Final) {

@@ -85,6 +85,7 @@ type prior struct {
 	losses  int    // of its files, in this round
 	remake  remake // behind good
 	kept    job.ID // with which the next try goes on
+	whole   job.ID // that left what good has, all of it
 	good    *flows.Try
 	running *flows.Try
 	bad     *flows.Try    // the last of this round, if it ended as a failure
@@ -169,7 +170,9 @@ func (m *Machine) recall(t *flows.Try, since func(cluster.HLC) time.Duration) {
 			if p.good != nil && t.Round == m.run.Round {
 				p.remake.made++
 			}
-			p.good, p.remake.on, p.remake.fails = t, false, 0
+			if p.good, p.remake.on, p.remake.fails = t, false, 0; t.Part == nil {
+				p.whole = t.Job
+			}
 		}
 	case t.Round != m.run.Round:
 	case p.good != nil:
@@ -271,6 +274,9 @@ func (m *Machine) Step(e Event, now time.Duration) []Action {
 		if i, in := m.find(e.Name); in != nil && in.kept != "" {
 			in.kept, in.job = "", ""
 			m.prepare(i, e.Index, e.Name)
+		} else if p, r := restoring(m).remakeOf(e.Name); r != nil && r.part != nil {
+			r.part, r.chunks, r.job = nil, nil, ""
+			m.prepare(p.step, p.index, e.Name)
 		}
 	case Assembled:
 		if i, in := m.find(e.Name); in != nil && e.Provider {
@@ -305,7 +311,7 @@ func (m *Machine) cannot(n Name, reason string) {
 	if i, in := m.find(n); in != nil {
 		m.end(i, n.Index, end)
 	} else if p, r := restoring(m).remakeOf(n); r != nil {
-		restoring(m).remade(p, r, end)
+		restoring(m).remade(p, r, end, nil)
 	}
 }
 
@@ -464,13 +470,19 @@ func (m *Machine) start(i, k int, as Name, config cluster.Hash) {
 		m.cannot(as, err.Error())
 		return
 	}
+	_, r := restoring(m).remakeOf(as)
+	var part *Part
+	if r != nil && r.part != nil {
+		part, r.chunks = r.part, &r.part.Span
+		spec.Key = partKey(spec.Key, part.Span)
+	}
 	id := job.NewID(m.run.Owner, spec.Key)
-	if _, r := restoring(m).remakeOf(as); r != nil {
+	if r != nil {
 		r.job = id
 	} else {
 		m.steps[i].inst[k].job = id
 	}
-	m.do(Start{Name: as, Round: m.run.Round, Spec: spec})
+	m.do(Start{Name: as, Round: m.run.Round, Spec: spec, Part: part})
 }
 
 // jobEnded takes in how the job of a try ended.
@@ -488,7 +500,7 @@ func (m *Machine) jobEnded(e JobEnded) {
 		return
 	}
 	end := End{State: flow.OfJob(e.State), Reason: e.Reason}
-	if m.g.nodes[i].good(end.State) {
+	if m.g.nodes[i].good(end.State) && (in != nil || r.chunks == nil) {
 		outputs, err := m.g.nodes[i].outputsOf(e.Result, e.Left)
 		if err != nil {
 			end = End{State: flow.Failed, Reason: err.Error(), Final: true}
@@ -497,7 +509,7 @@ func (m *Machine) jobEnded(e JobEnded) {
 	}
 	switch {
 	case in == nil:
-		restoring(m).remade(p, r, end)
+		restoring(m).remade(p, r, end, e.Left)
 	case m.g.nodes[i].Provider != nil && m.g.nodes[i].good(end.State):
 		providers(m).begin(i, e.Index, end.State, e.Result, e.Left, end.Outputs)
 	default:

@@ -115,6 +115,7 @@ type (
 		Name
 		Round int
 		Spec  job.Spec
+		Part  *Part // of a job that the spec is of, which alone is to be computed; nil: all. Gone answers if that job is not known
 	}
 	// GoOn wants what was given up of a job of an earlier try tried again, if it has not
 	// ended, and that logged as the start of this one. Gone answers if it is not known.

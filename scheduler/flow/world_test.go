@@ -59,6 +59,7 @@ type simJob struct {
 	state  job.State
 	held   job.State // what it would end as; it waits for a decision
 	kept   int       // how often it went on
+	part   *job.Span // that it computes; nil: all
 	result *job.Result
 	left   []job.OutputFile
 }
@@ -180,7 +181,14 @@ func (w *world) ends(j *simJob) {
 	if j.state != job.Completed {
 		return
 	}
-	j.left = w.left(j.Name)
+	j.left = slices.DeleteFunc(w.left(j.Name), func(f job.OutputFile) bool {
+		return j.part != nil && (f.Chunk < j.part.First || f.Chunk > j.part.Last)
+	})
+	for i := range j.left {
+		if j.part != nil {
+			j.left[i].Chunk -= j.part.First
+		}
+	}
 	for _, f := range j.left {
 		delete(w.gone, f.Hash)
 		if j.Try == 1 && w.lose[f.Hash] {
@@ -250,15 +258,23 @@ func (w *world) step(e Event) {
 					continue
 				}
 				id := job.NewID(owner, a.Spec.Key)
-				if want := flow.JobOf(owner, w.run, a.Step, a.Index, a.Try); a.Provider == (id == want) {
+				if want := flow.JobOf(owner, w.run, a.Step, a.Index, a.Try); a.Provider == (id == want) && a.Part == nil {
 					w.t.Fatalf("%s has key %s", a, a.Spec.Key)
 				}
+				var part *job.Span
+				if a.Part != nil {
+					if w.forget != nil && w.forget(a.Name) {
+						todo = append(todo, Gone{a.Name})
+						continue
+					}
+					part = &a.Part.Span
+				}
 				if have := w.jobs[id]; have == nil {
-					submit = append(submit, &simJob{Name: a.Name, id: id, spec: a.Spec})
+					submit = append(submit, &simJob{Name: a.Name, id: id, spec: a.Spec, part: part})
 				} else if have.spec.Config != a.Spec.Config {
 					w.t.Fatalf("%s: another job under the same key", a)
 				}
-				starts = append(starts, event.StepStart{Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, Job: id, Provider: a.Provider})
+				starts = append(starts, event.StepStart{Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, Job: id, Provider: a.Provider, Part: part})
 			case StopJob:
 				if j := w.jobs[a.Job]; j != nil && j.state == "" {
 					j.state, j.held = job.Cancelled, ""

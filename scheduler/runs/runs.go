@@ -464,6 +464,12 @@ func (r *Runs) act(id flow.RunID, m *decide.Machine, a decide.Action, out *gathe
 }
 
 func (r *Runs) start(id flow.RunID, m *decide.Machine, a decide.Start, out *gathered) decide.Event {
+	var part *job.Span
+	if a.Part != nil {
+		if part = &a.Part.Span; !r.cut(&a.Spec, *a.Part) {
+			return decide.Gone{Name: a.Name}
+		}
+	}
 	jobID := job.NewID(m.Owner(), a.Spec.Key)
 	err := r.t.Submit(event.JobSubmitted{Job: jobID, Spec: a.Spec, Owner: m.Owner(), Chunks: a.Spec.Chunks()})
 	if refusal, ok := errors.AsType[*fair.Refusal](err); ok {
@@ -475,12 +481,26 @@ func (r *Runs) start(id flow.RunID, m *decide.Machine, a decide.Start, out *gath
 	if err != nil {
 		return decide.Rejected{Name: a.Name, Reason: clip(err.Error())}
 	}
-	out.starts = append(out.starts, event.StepStart{Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, Job: jobID, Provider: a.Provider})
+	out.starts = append(out.starts, event.StepStart{Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, Job: jobID, Provider: a.Provider, Part: part})
 	r.known(jobID, name{id, a.Name}) // it may have been submitted before
 	if r.cause > 0 {
 		r.t.Released(jobID, r.cause)
 	}
 	return nil
+}
+
+// cut makes a spec that of some chunks of a job; false: nobody knows which these are.
+func (r *Runs) cut(spec *job.Spec, p decide.Part) (known bool) {
+	var j state.Job
+	r.t.View(func(st *state.State) { j, known = st.Job(p.Of) })
+	if !known || p.Span.Last >= j.Chunks || p.Files > 0 && p.Files != j.Chunks {
+		return false
+	}
+	first, _ := j.Spec.ChunkRange(p.Span.First)
+	last, n := j.Spec.ChunkRange(p.Span.Last)
+	spec.FirstIteration, spec.Iterations, spec.Chunk, spec.ChunkAuto, spec.RetryOf = first, last+n-first, j.Spec.Chunk, false, p.Of
+	spec.Chunk, spec.EarlyStop = min(spec.Chunk, spec.Iterations), job.EarlyStop{} // which judged the whole
+	return true
 }
 
 // goOn has a try go on with the job of an earlier one.

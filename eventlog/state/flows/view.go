@@ -40,6 +40,7 @@ type Try struct {
 	Index, Round, Try int
 	Job               job.ID         // empty: its end alone is known
 	Provider          job.ID         // empty: it did not begin
+	Part              *job.Span      // chunks of the instance's job that this one computes again
 	End               *event.StepEnd // nil: it has not ended
 	Started, Ended    cluster.HLC
 }
@@ -201,7 +202,7 @@ func (r *run) tries() (out []Try) {
 				case s.Provider && t.Provider == "":
 					t.Provider = s.Job
 				case !s.Provider && t.Job == "":
-					t.Job, t.Started = s.Job, e.at.HLC
+					t.Job, t.Started, t.Part = s.Job, e.at.HLC, s.Part
 				}
 			}
 		case event.StepsEnded:
