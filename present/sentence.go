@@ -439,6 +439,13 @@ var sentences = map[event.Kind]sayer{
 	event.KindChunkReclaimed: of(func(_ cluster.NodeID, b event.ChunkReclaimed) string {
 		return fmt.Sprintf("job %s: chunk %d taken back from %s, attempt %d%s", b.Job, b.Chunk, b.Worker, b.Attempt, because(b.Reason))
 	}),
+	event.KindChunkExtended: of(func(_ cluster.NodeID, b event.ChunkExtended) string {
+		s := fmt.Sprintf("job %s: chunk %d on %s, attempt %d, asked for %s more", b.Job, b.Chunk, b.Worker, b.Attempt, Age(b.AskedSeconds))
+		if b.Seconds > 0 {
+			return s + " and got " + Age(b.Seconds) + because(b.Reason)
+		}
+		return s + " and got none" + because(b.Denied)
+	}),
 	event.KindChunksReleased: of(func(_ cluster.NodeID, b event.ChunksReleased) string {
 		return fmt.Sprintf("job %s: chunks %s are tried again%s", b.Job, spans(b.Chunks), by(b.Actor))
 	}),

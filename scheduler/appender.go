@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler/weight"
 )
 
 const (
@@ -57,10 +58,10 @@ func (a *appender) portion(drafts []event.Draft) int {
 		if end {
 			drafts[n].Body = a.withResult(drafts[n].Body.(event.JobDone))
 		}
-		if n > 0 && size+weight(drafts[n]) > appendBytes {
+		if n > 0 && size+weight.Of(drafts[n]) > appendBytes {
 			break
 		}
-		size += weight(drafts[n])
+		size += weight.Of(drafts[n])
 		n++
 	}
 	return n
@@ -84,7 +85,7 @@ func (a *appender) withResult(b event.JobDone) event.JobDone {
 		r.Workers = named(r.Workers)
 		b.Result = &r
 	})
-	if b.Result != nil && weight(event.Draft{Body: b}) > appendBytes {
+	if b.Result != nil && weight.Of(event.Draft{Body: b}) > appendBytes {
 		b.Result = nil
 	}
 	return b

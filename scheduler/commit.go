@@ -101,6 +101,8 @@ func (t *term) act(action step.Action) {
 		count("reclaimed", 1)
 		t.log.Debug().Str("job", string(a.Job)).Str("peer", string(a.Worker)).Int("chunk", a.Chunk).
 			Int("attempt", a.Number).Str("reason", a.Reason).Msg("attempt reclaimed")
+	case step.Extend:
+		count(answered(a), 1)
 	case step.Settled:
 		count("settled", 1)
 		t.settling.Add(a.Attempt, t.appender.seq)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
@@ -92,61 +93,6 @@ func assigned(term cluster.Term, id job.ID, attempts []job.Attempt) event.Draft 
 	return event.Draft{Term: term, Kind: event.KindChunksAssigned, Body: event.ChunksAssigned{Job: id, Assignments: attempts}}
 }
 
-// weight is an upper bound of a draft's encoded size, in bytes.
-func weight(d event.Draft) int {
-	const frame = 512
-	switch b := d.Body.(type) {
-	case event.ChunksAssigned:
-		return frame + 96*len(b.Assignments)
-	case event.JobSubmitted:
-		n := frame + 6*(job.MaxKeyBytes+job.MaxName+maxOwner)
-		for _, set := range [][]string{b.Spec.Zones, b.Spec.Permission.Users, b.Spec.Permission.Groups} {
-			for _, v := range set {
-				n += 6*len(v) + 8
-			}
-		}
-		return n + frame + weightOfFile*(len(b.Spec.Files)+len(b.Spec.Outputs))
-	case event.ChunksAccepted:
-		n := frame
-		for _, a := range b.Accepts {
-			n += 256 + weightOf(a.Result.Metrics) + weightOfFile*len(a.Result.Outputs)
-		}
-		return n
-	case event.ChunksReleased:
-		return frame + 6*maxOwner + 32*len(b.Chunks)
-	case event.JobsForgotten:
-		return frame + 64*len(b.Jobs)
-	case event.UserSet, event.HostOwnerSet, event.WorkerEnrolled, event.WorkerRevoked, event.AccessSet:
-		return 2*frame + 6*maxOwner + 6*cluster.MaxPrincipal + 48*cluster.MaxUserKeys + 12*cluster.MaxUserUIDs
-	case event.GroupSet:
-		n := frame + 6*maxOwner
-		for _, m := range b.Members {
-			n += 6*len(m) + 4
-		}
-		return n
-	case interface{ Weight() int }:
-		return frame + b.Weight()
-	case event.JobDone:
-		n := frame + 6*cluster.MaxReason
-		if b.Result != nil {
-			n += weightOf(b.Result.Metrics) + 128*len(b.Result.Workers) + 64*len(b.Result.Skipped) + (64+6*job.MaxAnomalyReason)*len(b.Result.Anomalies)
-		}
-		return n
-	}
-	return frame + 6*cluster.MaxReason + 6*(job.MaxKeyBytes+job.MaxName)
-}
-
-// weightOfFile is an upper bound of a file's name, hash and size.
-const weightOfFile = 256
-
-func weightOf(metrics map[string]job.Metric) int {
-	n := 0
-	for name, m := range metrics {
-		n += 256 + 6*len(name) + 24*m.Sketch.Buckets() // an escaped byte takes six
-	}
-	return n
-}
-
 // onWire are attempts as a frame names them, beside their job.
 func onWire(attempts []job.Attempt) []job.Attempt {
 	out := make([]job.Attempt, len(attempts))
@@ -188,7 +134,31 @@ func holdsOf(w cluster.NodeID, m stream.Assigned) step.WorkerHolds {
 func statusOf(w cluster.NodeID, m stream.Status) step.WorkerStatus {
 	e := step.WorkerStatus{Worker: w, Ready: m.Ready, Draining: m.Draining, Full: m.Full}
 	for _, p := range m.Progress {
-		e.Progress = append(e.Progress, step.Progress{Attempt: p.Attempt, Done: p.Done})
+		e.Progress = append(e.Progress, step.Progress{Attempt: p.Attempt, Done: p.Done, Ask: askOf(p.Ask)})
 	}
 	return e
+}
+
+// askOf is a request for more time, as far as a time.Duration goes.
+func askOf(a *stream.Ask) *step.Ask {
+	if a == nil {
+		return nil
+	}
+	return &step.Ask{Number: a.Number, For: time.Duration(min(max(a.Seconds, 0.001), 9e9) * float64(time.Second)), Reason: a.Reason}
+}
+
+// extended is how an attempt was answered that asked for more time.
+func extended(a step.Extend) event.ChunkExtended {
+	return event.ChunkExtended{
+		Job: a.Job, Chunk: a.Chunk, Attempt: a.Number, Worker: a.Worker,
+		AskedSeconds: a.Asked.Seconds(), Seconds: a.Given.Seconds(), Reason: a.Reason, Denied: a.Denied,
+	}
+}
+
+// answered is the label of how an attempt was answered that asked for more time.
+func answered(a step.Extend) string {
+	if a.Given > 0 {
+		return "extended"
+	}
+	return "denied"
 }

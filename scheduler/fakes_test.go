@@ -176,6 +176,7 @@ type fakeWorker struct {
 	hostile func(net.Conn, *stream.Decoder)
 
 	delay time.Duration // run time of a chunk
+	asks  bool          // its chunks get on, and ask for more time
 	// accept is told in the welcome; nil: of an earlier version.
 	accept *job.Acceptance
 	memory uint64                                // as well
@@ -317,6 +318,11 @@ func (w *fakeWorker) write(conn net.Conn, out <-chan stream.Frame, done <-chan s
 	defer status.Stop()
 	for {
 		f := stream.Frame{Status: &stream.Status{Running: w.runs(), Ready: true}}
+		for _, ref := range f.Status.Running {
+			if w.asks {
+				f.Status.Progress = append(f.Status.Progress, stream.Progress{Attempt: ref, Done: 1, Ask: &stream.Ask{Number: 1, Seconds: 1e300, Reason: "it is large"}})
+			}
+		}
 		select {
 		case f = <-out:
 		case <-status.C:

@@ -42,3 +42,33 @@ func TestLogHearsOfWorkers(t *testing.T) {
 		}
 	})
 }
+
+// TestLogHearsOfMoreTime: what a chunk was answered that asked for more time is in the log,
+// once, unless a member would not understand it.
+func TestLogHearsOfMoreTime(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		a.asks, b.asks, c.asks = true, true, true
+		a.delay, b.delay, c.delay = time.Minute, time.Minute, time.Minute
+		stop := r.run(1)
+		defer func() { _ = stop() }()
+		spec := testSpec("more", 1)
+		spec.HardTimeoutSeconds = spec.TimeoutSeconds + 7
+		id := r.submitSpec(spec)
+		time.Sleep(20 * time.Second)
+		var got event.ChunkExtended
+		if e := r.log.last(event.KindChunkExtended); json.Unmarshal(e.Body, &got) != nil || r.log.count(event.KindChunkExtended) != 1 {
+			t.Fatalf("%d events", r.log.count(event.KindChunkExtended))
+		}
+		want := event.ChunkExtended{Job: id, Attempt: 1, Worker: got.Worker, AskedSeconds: 9e9, Seconds: 7, Reason: "it is large"}
+		if got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		r.unaware.Store(new(cluster.NodeID("z")))
+		time.Sleep(time.Minute)
+		r.submitSpec(testSpec("denied", 1))
+		time.Sleep(20 * time.Second)
+		if n := r.log.count(event.KindChunkExtended); n != 1 {
+			t.Errorf("%d events in a log that not all understand", n)
+		}
+	})
+}

@@ -13,11 +13,11 @@ import (
 	"github.com/skein-project/skein/scheduler/plan/step"
 	"github.com/skein-project/skein/scheduler/runs"
 	"github.com/skein-project/skein/scheduler/trials"
+	"github.com/skein-project/skein/scheduler/weight"
 )
 
 const (
 	maxRequests = 64
-	maxOwner    = 128
 )
 
 // request is what a caller asks of the loop; exactly one of its fields
@@ -134,8 +134,8 @@ func (s *Scheduler) tryAndAsk(ctx context.Context, b submission) (reply, error) 
 }
 
 func checkSubmit(spec job.Spec, owner string, wait Wait) error {
-	if owner == "" || len(owner) > maxOwner {
-		return fmt.Errorf("%w: owner has %d bytes, want 1-%d", job.ErrSpec, len(owner), maxOwner)
+	if owner == "" || len(owner) > weight.MaxOwner {
+		return fmt.Errorf("%w: owner has %d bytes, want 1-%d", job.ErrSpec, len(owner), weight.MaxOwner)
 	}
 	if wait != WaitLocal && wait != WaitStable {
 		return fmt.Errorf("%w: wait is %q, want %s or %s", job.ErrSpec, wait, WaitLocal, WaitStable)
@@ -151,7 +151,7 @@ func checkSubmit(spec job.Spec, owner string, wait Wait) error {
 // ErrUnknownOutcome.
 func (s *Scheduler) Stop(ctx context.Context, id job.ID, actor, reason string) error {
 	a, err := s.ask(ctx, request{stop: &event.JobStopped{
-		Job: id, Actor: actor[:min(len(actor), maxOwner)], Reason: reason[:min(len(reason), cluster.MaxReason/2)],
+		Job: id, Actor: actor[:min(len(actor), weight.MaxOwner)], Reason: reason[:min(len(reason), cluster.MaxReason/2)],
 	}})
 	if err == nil {
 		_, err = s.settle(ctx, a.seq)
@@ -167,7 +167,7 @@ func (s *Scheduler) Stop(ctx context.Context, id job.ID, actor, reason string) e
 // ErrJobOver, ErrNotHolder, ErrBusy or ErrUnknownOutcome; then it may be
 // repeated.
 func (s *Scheduler) Release(ctx context.Context, id job.ID, actor string) (chunks int, err error) {
-	a, err := s.ask(ctx, request{release: &step.JobReleased{Job: id, Actor: actor[:min(len(actor), maxOwner)]}})
+	a, err := s.ask(ctx, request{release: &step.JobReleased{Job: id, Actor: actor[:min(len(actor), weight.MaxOwner)]}})
 	if err == nil {
 		_, err = s.settle(ctx, a.seq)
 	}

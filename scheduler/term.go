@@ -21,6 +21,7 @@ import (
 	"github.com/skein-project/skein/scheduler/runs"
 	"github.com/skein-project/skein/scheduler/settle"
 	"github.com/skein-project/skein/scheduler/stops"
+	"github.com/skein-project/skein/scheduler/weight"
 )
 
 const (
@@ -236,6 +237,9 @@ func (t *term) step(e step.Event) {
 		}
 		if r, ok := a.(step.Released); ok {
 			t.batch.drafts = append(t.batch.drafts, releases(t.id, r)...)
+		}
+		if x, ok := a.(step.Extend); ok {
+			t.fact(event.KindChunkExtended, extended(x))
 		}
 		if d, ok := draftOf(t.id, a); ok {
 			t.jobs.left.Note(&d)
@@ -478,7 +482,7 @@ func (t *term) submit(b submission) (created bool, spec job.Spec, err error) {
 			b.Chunks = b.Spec.Chunks()
 		}
 	}
-	if r := t.plan.Admit(b.Owner, b.Chunks, int64(weight(event.Draft{Body: b.JobSubmitted})), t.o.Now()); r != nil {
+	if r := t.plan.Admit(b.Owner, b.Chunks, int64(weight.Of(event.Draft{Body: b.JobSubmitted})), t.o.Now()); r != nil {
 		return false, spec, t.busy(r)
 	}
 	t.jobs.add(b.Job, owned{b.Spec, b.Owner}, want)

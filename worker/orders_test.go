@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/ends"
 	"github.com/skein-project/skein/scheduler/stream"
 	"github.com/skein-project/skein/worker/executor"
 	"github.com/skein-project/skein/worker/outbox"
+	"github.com/skein-project/skein/worker/runner"
 )
 
 // order assigns with a place in the order of commands.
@@ -244,6 +246,58 @@ func TestProgressInStatus(t *testing.T) {
 			t.Fatalf("progress %+v", p)
 		}
 	})
+}
+
+// TestAsksGoAtOnce: who wants more time is heard at once, with what was done by then, and
+// in every status from then on; what it asks in a loop is not.
+func TestAsksGoAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		tasks := make(chan executor.Task, 1)
+		b := newBench(t, func(o *Options) {
+			o.StatusEvery = 10 * time.Second
+			o.Executors = map[string]Executor{"wasm": asking{newFake(), tasks}}
+		})
+		h := b.dial("h", 1)
+		h.welcome()
+		h.assign(0)
+		task := <-tasks
+		began := time.Now()
+		want := stream.Ask{Number: 1, Seconds: 30, Reason: "a large frame"}
+		for done := range uint64(2) {
+			task.Report(done + 1)
+			task.Ask(runner.Ask{Seconds: want.Seconds, Reason: want.Reason})
+			f, _ := h.next()
+			if p := f.Status.Progress; len(p) != 1 || p[0].Ask == nil || *p[0].Ask != want || p[0].Done != done+1 || time.Since(began) != 0 {
+				t.Fatalf("after %s: progress %+v, want ask %+v", time.Since(began), p, want)
+			}
+			want.Number++
+		}
+		if f, _ := h.next(); time.Since(began) != 10*time.Second || f.Status.Progress[0].Ask.Number != 2 {
+			t.Fatalf("after %s: %+v", time.Since(began), f.Status.Progress)
+		}
+		for range 1000 {
+			task.Ask(runner.Ask{Seconds: 1})
+			synctest.Wait()
+		}
+		latest := 0
+		for time.Since(began) < 30*time.Second {
+			f, _ := h.next()
+			latest = f.Status.Progress[0].Ask.Number
+		}
+		if latest != ends.MaxAsks {
+			t.Errorf("the latest request is number %d", latest)
+		}
+	})
+}
+
+type asking struct {
+	*fake
+	tasks chan executor.Task
+}
+
+func (a asking) Execute(ctx context.Context, slot int, t executor.Task) (job.ChunkResult, error) {
+	a.tasks <- t
+	return a.fake.Execute(ctx, slot, t)
 }
 
 type reporting struct {

@@ -14,9 +14,11 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/ends"
 	"github.com/skein-project/skein/scheduler/stream"
 	"github.com/skein-project/skein/worker/executor"
 	"github.com/skein-project/skein/worker/outbox"
+	"github.com/skein-project/skein/worker/runner"
 )
 
 // killTimeout bounds the end of attempts that were cancelled by a stop.
@@ -32,6 +34,7 @@ type Worker struct {
 	inbox    chan inbound    // capacity 0: a holder is read no faster than its frames are handled
 	detach   chan *session   // capacity 0
 	drains   chan bool       // capacity 0: an operator's wish
+	asks     chan struct{}   // capacity 1: an attempt wants more time; full: the loop looks at all of them anyway
 	finished chan finished   // capacity Slots: an attempt never waits to report
 	done     chan struct{}   // closed when Run returned
 	started  atomic.Bool     // Run was called
@@ -74,6 +77,7 @@ func New(o Options) (*Worker, error) {
 		inbox:    make(chan inbound),
 		detach:   make(chan *session),
 		drains:   make(chan bool),
+		asks:     make(chan struct{}, 1),
 		serving:  map[cluster.NodeID]int{},
 		finished: make(chan finished, o.Slots),
 		done:     make(chan struct{}),
@@ -185,6 +189,25 @@ type run struct {
 
 	done atomic.Uint64 // iterations, as the work reports them
 	rose atomic.Int64  // when done rose last, in nanoseconds; 0: never
+
+	ask atomic.Pointer[stream.Ask] // the latest request for more time; nil: none
+}
+
+// wants takes in a request of the work for more time, and says whether the holder is to
+// hear of it: of very many it is the first ones.
+func (r *run) wants(a runner.Ask) bool {
+	for {
+		old, next := r.ask.Load(), stream.Ask{Number: 1, Seconds: a.Seconds, Reason: a.Reason}
+		if old != nil {
+			next.Number = old.Number + 1
+		}
+		if next.Number > ends.MaxAsks {
+			return false
+		}
+		if r.ask.CompareAndSwap(old, &next) {
+			return true
+		}
+	}
 }
 
 // progress takes a report of the work. It never falls, and a report beyond the
@@ -273,6 +296,8 @@ func (l *loop) serve(ctx, execCtx context.Context, ended <-chan error) (reported
 			l.onFinished(f)
 		case <-status.C:
 			l.onStatus()
+		case <-l.asks: // the deadline may be near
+			l.onStatus()
 		case out <- next:
 			l.sess.sent()
 		}
@@ -318,6 +343,14 @@ func (l *loop) start() {
 		t.Report = func(done uint64) {
 			if now := l.opts.Now(); r.progress(done, iterations, now) {
 				l.m.firstProgress.Observe((now - r.began).Seconds())
+			}
+		}
+		t.Ask = func(a runner.Ask) {
+			if r.wants(a) {
+				select {
+				case l.asks <- struct{}{}:
+				default:
+				}
 			}
 		}
 		keep := l.hear(&t)
@@ -402,9 +435,10 @@ func (l *loop) onStatus() {
 	}
 	for _, ref := range st.Running {
 		r := l.running[ref]
+		ask := r.ask.Load() // before what was done: that goes with it
 		since := max(r.began, time.Duration(r.rose.Load()))
 		st.Progress = append(st.Progress, stream.Progress{
-			Attempt: ref, Done: r.done.Load(), Seconds: (now - r.began).Seconds(), Idle: max(0, (now - since).Seconds()),
+			Attempt: ref, Done: r.done.Load(), Seconds: (now - r.began).Seconds(), Idle: max(0, (now - since).Seconds()), Ask: ask,
 		})
 	}
 	if len(l.queue) > 0 {

@@ -489,6 +489,18 @@ type ChunkReclaimed struct {
 	Reason  string         `json:"reason"`  // at most MaxReason bytes
 }
 
+// ChunkExtended says how an attempt was answered that asked for more time.
+type ChunkExtended struct {
+	Job          job.ID         `json:"job"`              // its id
+	Chunk        int            `json:"chunk"`            // from 0
+	Attempt      int            `json:"attempt"`          // from 1
+	Worker       cluster.NodeID `json:"worker"`           // the host that runs it
+	AskedSeconds float64        `json:"asked_seconds"`    // how much more it wanted
+	Seconds      float64        `json:"seconds"`          // how much more it got; 0: none
+	Reason       string         `json:"reason,omitempty"` // its own, at most MaxReason bytes
+	Denied       string         `json:"denied,omitempty"` // why it got none
+}
+
 // ChunksReleased lets chunks that were given up be tried again: what their
 // attempts up to Attempt came to does not count against them any more.
 type ChunksReleased struct {

@@ -156,6 +156,7 @@ const (
 	KindChunksAssigned Kind = "chunks_assigned"     // ChunksAssigned, authority
 	KindChunkFailed    Kind = "chunk_failed"        // ChunkFailed, authority
 	KindChunkReclaimed Kind = "chunk_reclaimed"     // ChunkReclaimed, authority
+	KindChunkExtended  Kind = "chunk_extended"      // ChunkExtended
 	KindChunksReleased Kind = "chunks_released"     // ChunksReleased, authority
 	KindChunkAccepted  Kind = "chunk_accepted"      // ChunkAccepted, authority
 	KindChunksAccepted Kind = "chunks_accepted"     // ChunksAccepted, authority

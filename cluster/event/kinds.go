@@ -40,7 +40,7 @@ type KindInfo struct {
 
 // Level counts the sets of kinds that programs have known. Hosts tell each other
 // theirs: nobody writes a kind that a member which lives would not understand.
-const Level = 14
+const Level = 15
 
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
@@ -59,12 +59,13 @@ var since = map[Kind]uint32{
 	KindWorkerDrained: 5, KindPublishAsked: 6,
 	KindFlowSubmitted: 7, KindStepsStarted: 7, KindStepsEnded: 7, KindFlowStopped: 7, KindFlowRetried: 7, KindFlowDone: 7, KindFlowsForgotten: 7,
 	KindScheduleSet: 8, KindScheduleFired: 8,
-	LogOfFailure(): 9,
-	KindHostLoad:   10,
-	KindLoadRun:    11,
-	FilesOfJob():   12,
-	KindZoneHealth: 13,
-	KeptJobs():     14,
+	LogOfFailure():    9,
+	KindHostLoad:      10,
+	KindLoadRun:       11,
+	FilesOfJob():      12,
+	KindZoneHealth:    13,
+	KeptJobs():        14,
+	KindChunkExtended: 15,
 }
 
 // LogOfFailure is no kind but something that events of an older kind, chunk_failed, may
@@ -320,6 +321,10 @@ func KindTable() []KindInfo {
 		{
 			KindChunkReclaimed, Authority | Essential, "the holder", "an attempt was taken back",
 			ChunkReclaimed{Job: "j2kq6", Chunk: 3, Attempt: 1, Worker: "n2", Reason: "timeout"},
+		},
+		{
+			KindChunkExtended, Fact, "the holder", "an attempt asked for more time, and got some or none",
+			ChunkExtended{Job: "j2kq6", Chunk: 3, Attempt: 1, Worker: "n2", AskedSeconds: 90, Seconds: 30, Reason: "the last frame is large"},
 		},
 		{KindChunksReleased, Authority, "the holder", "an operator lets chunks that were given up be tried again", ChunksReleased{
 			Job: "j2kq6", Attempt: 3, Chunks: []job.Span{{First: 3, Last: 3}}, Actor: "uid:1000@n1",

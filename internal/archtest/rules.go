@@ -66,6 +66,7 @@ var pure = []string{
 	"scheduler/plan/eligible",
 	"scheduler/plan/ends",
 	"scheduler/plan/fair",
+	"scheduler/plan/limits",
 	"scheduler/plan/order",
 	"scheduler/plan/pace",
 	"scheduler/plan/results",
@@ -77,6 +78,7 @@ var pure = []string{
 	"scheduler/stops",
 	"scheduler/stream",
 	"scheduler/waits",
+	"scheduler/weight",
 	"scheduler/zone",
 }
 
@@ -107,8 +109,9 @@ var pureDeps = map[string][]string{
 	"scheduler/flow":           {"eventlog/state/flows", "scheduler/flow/source", "scheduler/flow/template"},
 	"scheduler/left":           {"scheduler/stream"},
 	"scheduler/lives":          {"scheduler/stream"},
-	"scheduler/plan":           {"scheduler/plan/eligible", "scheduler/plan/ends", "scheduler/plan/fair", "scheduler/plan/order", "scheduler/plan/pace", "scheduler/plan/results", "scheduler/plan/step", "scheduler/plan/trust", "scheduler/plan/vital", "internal/bucket"},
+	"scheduler/plan":           {"scheduler/plan/eligible", "scheduler/plan/ends", "scheduler/plan/fair", "scheduler/plan/limits", "scheduler/plan/order", "scheduler/plan/pace", "scheduler/plan/results", "scheduler/plan/step", "scheduler/plan/trust", "scheduler/plan/vital", "internal/bucket"},
 	"scheduler/plan/eligible":  {"scheduler/plan/order"},
+	"scheduler/plan/limits":    {"scheduler/plan/fair", "scheduler/plan/trust", "internal/bucket"},
 	"scheduler/plan/trust":     {"scheduler/plan/results"},
 	"scheduler/plan/fair":      {"scheduler/plan/order", "internal/bucket"},
 	"scheduler/seats":          {"scheduler/plan/step", "scheduler/plan/trust", "scheduler/stream"},

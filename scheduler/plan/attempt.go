@@ -236,11 +236,27 @@ func (k *work) advance(w *worker, list []step.Progress, now time.Duration) {
 			if w.output = now; !w.Stranger {
 				t.job.term.Idle = now
 			}
-			continue
-		}
-		if limit := k.cfg.Stuck; t.Still(limit, now) {
+		} else if limit := k.cfg.Stuck; t.Still(limit, now) && !t.asks.Quiet(now) {
 			k.out.Cancel(w.node, t.ref(), "it is stuck")
 			k.fail(t, fmt.Sprintf("stuck: no progress for %s after %d of %d iterations", limit, t.Done, t.iterations), now)
+			continue
+		}
+		if r.Ask != nil && !t.Lost {
+			k.answer(t, r.Ask, now)
 		}
 	}
+}
+
+// answer puts off the deadline of an attempt that asks for more time, or says why not.
+func (k *work) answer(t *try, a *step.Ask, now time.Duration) {
+	s := &t.job.spec
+	by, denied, heard := t.Answer(&t.asks, ends.Ask{Number: a.Number, For: a.For}, t.Done > 0, s.Timeout(), s.HardTimeout()-s.Timeout(), now)
+	if heard {
+		return
+	}
+	if by > 0 {
+		k.timers.set(&t.timer, t.timer.at+by)
+		t.worker.quiet = max(t.worker.quiet, t.asks.Until)
+	}
+	k.out.Emit(step.Extend{Attempt: t.ref(), Asked: a.For, Given: by, Reason: step.Clip(a.Reason), Denied: denied})
 }

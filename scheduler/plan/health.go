@@ -23,6 +23,7 @@ const (
 type vitals struct {
 	signal    vital.Signal
 	output    time.Duration // when something came from it last, or it began to have work
+	quiet     time.Duration // until then some of its work said that it is silent
 	evictions int           // since its last result
 }
 
@@ -39,7 +40,7 @@ func (w *worker) judge(stuck, now time.Duration) vital.Signal {
 		}
 		longest = max(longest, t.load)
 	}
-	expected, silent := max(minPatience, longest), now-w.output
+	expected, silent := max(minPatience, longest), now-max(w.output, w.quiet)
 	switch {
 	case silent > max(stuck, 6*expected):
 		return vital.Stuck

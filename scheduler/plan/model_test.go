@@ -42,6 +42,9 @@ type twin struct {
 	heard    map[job.Attempt][]float64     // seconds until each time that its result came
 	said     []step.Result                 // by strangers
 	strange  int                           // accepted results of strangers
+	asks     int                           // for more time
+	extended map[job.Attempt]time.Duration // by which asks put deadlines off
+	answers  map[bool]int                  // to asks: granted or not
 }
 
 type twinWorker struct {
@@ -92,6 +95,7 @@ func newTwin(t testing.TB, workers int) *twin {
 	w := &twin{
 		t: t, now: time.Hour, workers: make(map[cluster.NodeID]*twinWorker), groups: make(map[string][]string),
 		jobs: make(map[job.ID]*twinJob), ends: make(map[job.State]int), reasons: make(map[eligible.Reason]int), wrongs: make(map[cluster.NodeID]int), given: make(map[job.Attempt]time.Duration), heard: make(map[job.Attempt][]float64),
+		extended: make(map[job.Attempt]time.Duration), answers: make(map[bool]int),
 		p: New(Config{Completions: bucket.Rate{PerSecond: 50, Burst: 100}, Salt: trust.Salt{1}}),
 	}
 	for i := range workers {
@@ -326,6 +330,7 @@ func (w *twin) take(action step.Action) {
 				j.open[c.Chunk] = make(map[int]cluster.NodeID)
 			}
 			j.open[c.Chunk][c.Number] = a.Worker
+			delete(w.extended, job.Attempt{Job: a.Job, Chunk: c.Chunk, Number: c.Number, Worker: a.Worker}) // its time begins again
 		}
 	case step.Accept:
 		j := theJob(a.Job)
@@ -358,6 +363,16 @@ func (w *twin) take(action step.Action) {
 			j.strange[a.Chunk]++
 		}
 		j.final[a.Chunk] = j.final[a.Chunk] || a.Final
+	case step.Extend:
+		j := theJob(a.Job)
+		if j.open[a.Chunk][a.Number] != a.Worker || (a.Given > 0) == (a.Denied != "") || a.Given > a.Asked {
+			w.fatalf("%s: no such attempt is open, or it got too much", a)
+		}
+		w.extended[a.Attempt] += a.Given
+		if most := j.spec.HardTimeout() - j.spec.Timeout(); w.extended[a.Attempt] > most {
+			w.fatalf("%s: %s more, at most %s are allowed", a, w.extended[a.Attempt], most)
+		}
+		w.answers[a.Given > 0]++
 	case step.Reclaim:
 		end(a.Attempt, a.Worker)
 		if !w.member(a.Worker) {
@@ -441,6 +456,9 @@ func (w *twin) submit(rng *rand.Rand) {
 	}
 	if rng.IntN(6) == 0 {
 		spec.DeadlineSeconds = 300
+	}
+	if rng.IntN(2) == 0 {
+		spec.HardTimeoutSeconds = spec.TimeoutSeconds + float64(rng.IntN(600))
 	}
 	if rng.IntN(4) == 0 {
 		spec.MemoryBytes = []uint64{128 << 20, 512 << 20}[rng.IntN(2)]
@@ -613,7 +631,12 @@ func (w *twin) chaos(rng *rand.Rand) {
 		m.draining, m.unready = rng.IntN(3) == 0, rng.IntN(3) == 0
 		var list []step.Progress
 		for i, r := range m.queue[:min(m.slots, len(m.queue))] {
-			list = append(list, step.Progress{Attempt: r, Done: uint64(1 + i + rng.IntN(10))})
+			p := step.Progress{Attempt: r, Done: uint64(1 + i + rng.IntN(10))}
+			if rng.IntN(3) == 0 {
+				w.asks++
+				p.Ask = &step.Ask{Number: w.asks, For: time.Duration(1 + rng.Int64N(int64(10*time.Minute))), Reason: "it is slow"}
+			}
+			list = append(list, p)
 		}
 		w.do(step.WorkerStatus{Worker: n, Ready: !m.unready, Draining: m.draining, Progress: list})
 	case 8:
@@ -710,7 +733,7 @@ func TestTwin(t *testing.T) {
 	}
 	ends := make(map[job.State]int)
 	told := make(map[eligible.Reason]int)
-	assigned, accepts, releases, strange, wrongs := 0, 0, 0, 0, 0
+	assigned, accepts, releases, strange, wrongs, granted, denied := 0, 0, 0, 0, 0, 0, 0
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 77))
 		w := newTwin(t, 9) // enough of each owner to check with
@@ -728,11 +751,12 @@ func TestTwin(t *testing.T) {
 		}
 		assigned, accepts, releases = assigned+w.assigned, accepts+w.accepts, releases+w.releases
 		strange += w.strange
+		granted, denied = granted+w.answers[true], denied+w.answers[false]
 		for _, n := range w.wrongs {
 			wrongs += n
 		}
 	}
-	t.Logf("%d histories, %d assignments, %d accepts, %d of strangers, of whom %d results were contradicted, %d releases, jobs by end: %v; told: %v", seeds, assigned, accepts, strange, wrongs, releases, ends, told)
+	t.Logf("%d histories, %d assignments, %d accepts, %d of strangers, of whom %d results were contradicted, %d releases, %d times more time and %d times none, jobs by end: %v; told: %v", seeds, assigned, accepts, strange, wrongs, releases, granted, denied, ends, told)
 	for _, r := range []eligible.Reason{
 		"", eligible.Gone, eligible.NoStream, eligible.Draining, eligible.Unready, eligible.Stuck, eligible.LacksMemory, eligible.LacksZone,
 		eligible.LacksPermission, eligible.LacksAccept, eligible.Excluded, eligible.Opinion, eligible.Busy, eligible.Held, eligible.Backoff, eligible.Operator,
@@ -741,8 +765,8 @@ func TestTwin(t *testing.T) {
 			t.Errorf("nothing was kept from a job by %q: the test lost its point", r)
 		}
 	}
-	if releases == 0 || strange == 0 || wrongs == 0 {
-		t.Error("nothing was released, or strangers did nothing: the test lost its point")
+	if releases == 0 || strange == 0 || wrongs == 0 || granted == 0 || denied == 0 {
+		t.Error("nothing was released, strangers did nothing, or nobody got more time, or was denied it: the test lost its point")
 	}
 	for _, s := range []job.State{job.Completed, job.Partial, job.Failed, job.Cancelled, job.TimedOut} {
 		if ends[s] == 0 {

@@ -20,6 +20,7 @@ type try struct {
 	started    time.Duration
 	timer      timer // of its deadline
 	ends.Deadline
+	asks ends.Asks
 	pace.Progress
 	ends.Presence
 	marks

@@ -158,6 +158,16 @@ type Progress struct {
 	Done    uint64  `json:"done"`    // iterations
 	Seconds float64 `json:"seconds"` // since it began to run
 	Idle    float64 `json:"idle"`    // seconds since Done rose last, or since it began
+	// Ask is its latest request for more time; nil: none. Holders that do not know it
+	// give none.
+	Ask *Ask `json:"ask,omitempty"`
+}
+
+// Ask is the request of a running attempt for more time.
+type Ask struct {
+	Number  int     `json:"number"`           // rises with each of the attempt, from 1
+	Seconds float64 `json:"seconds"`          // how much more it wants
+	Reason  string  `json:"reason,omitempty"` // at most cluster.MaxReason bytes
 }
 
 // Ping asks for a Pong with the same Nonce.
@@ -373,6 +383,9 @@ func (s Status) validate() error {
 	for _, p := range s.Progress {
 		if !(p.Seconds >= 0) || !(p.Idle >= 0) {
 			return fmt.Errorf("%w: progress with %g s, idle for %g s", ErrFrame, p.Seconds, p.Idle)
+		}
+		if a := p.Ask; a != nil && (a.Number < 1 || !(a.Seconds > 0) || len(a.Reason) > cluster.MaxReason) {
+			return fmt.Errorf("%w: request %d for %g s more, with a reason of %d bytes", ErrFrame, a.Number, a.Seconds, len(a.Reason))
 		}
 		if err := validAttempt(p.Attempt); err != nil {
 			return err

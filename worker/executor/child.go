@@ -62,6 +62,7 @@ func startChild(argv []string, setup runner.Setup) (*child, error) {
 // hearing is who hears a guest while it runs; nil: nobody wants to.
 type hearing struct {
 	report func(uint64)
+	ask    func(runner.Ask)
 	words  *words.Words
 }
 
@@ -83,6 +84,9 @@ func (c *child) ask(ctx context.Context, most limit, tooLong string, task *runne
 		}
 		if reply.Progress > 0 {
 			report(reply.Progress)
+		}
+		if reply.Ask != nil && heard.ask != nil {
+			heard.ask(*reply.Ask)
 		}
 		if heard.words != nil {
 			heard.words.Skip(reply.Skipped)

@@ -229,6 +229,7 @@ func (e *Exec) Execute(ctx context.Context, _ int, t Task) (job.ChunkResult, err
 	r := &programRun{e: e, dir: dir, setup: setup, most: limitOf(t.Spec), memory: t.Spec.MemoryBytes, report: t.Report, noResult: t.Spec.Result == job.ResultNone}
 	r.stderr.words = t.Words
 	r.said.words = t.Words
+	r.stderr.ask, r.said.ask = t.Ask, t.Ask
 	out, err := r.do(ctx)
 	e.ended.WithLabelValues(r.how).Inc()
 	if err != nil {

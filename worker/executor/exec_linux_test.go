@@ -119,6 +119,9 @@ func program(mode, mark string) int {
 			all = append(all, b)
 		}
 		return len(all)
+	case "asks":
+		fmt.Fprintf(os.Stderr, "%s5\n%s1e9 the last frame is large\n", runner.ProgressMark, runner.ExtendMark)
+		return answer(map[string]float64{"x": 1})
 	case "progress":
 		for i := range n {
 			fmt.Fprintf(os.Stderr, "%s%d\nand words\n", runner.ProgressMark, i+1)
@@ -192,7 +195,7 @@ func newExecHost(t *testing.T, change func(*ExecOptions)) execHost {
 	}
 	for _, mode := range []string{
 		"sight", "sleep", "ready", "deaf", "forks", "escapes", "flood", "one file", "many files", "locked", "closes", "garbage", "nan", "wrong n",
-		"fails", "killed", "greedy", "progress",
+		"fails", "killed", "greedy", "progress", "asks",
 	} {
 		o.Programs[strings.ReplaceAll(mode, " ", "_")] = []string{exe, "program", mode, h.mark}
 	}
@@ -306,6 +309,24 @@ func TestWordsOfPrograms(t *testing.T) {
 		if s := task.Words.Said(); !strings.HasSuffix(string(s.Text()), want) || s.Left > 0 {
 			t.Errorf("%s: %q", mode, s.Text())
 		}
+	}
+}
+
+// TestProgramsAsk: a program that wants more time is heard, after what it has done.
+func TestProgramsAsk(t *testing.T) {
+	h := newExecHost(t, nil)
+	task := h.task("asks")
+	var done uint64
+	var asked []runner.Ask
+	task.Report = func(n uint64) { done = n }
+	task.Ask = func(a runner.Ask) {
+		if done != 5 {
+			t.Errorf("asked before the progress, which is %d", done)
+		}
+		asked = append(asked, a)
+	}
+	if _, err := h.Execute(t.Context(), 0, task); err != nil || len(asked) != 1 || asked[0] != (runner.Ask{Seconds: 1e9, Reason: "the last frame is large"}) {
+		t.Errorf("asked for %+v, %v", asked, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/worker/runner"
 	"github.com/skein-project/skein/worker/words"
 )
 
@@ -20,6 +21,8 @@ type Task struct {
 	// Report tells how many iterations are done; nil: nobody wants to know. It
 	// may be called from any goroutine until Execute returns.
 	Report func(done uint64)
+	// Ask tells that the attempt wants more time; nil: nobody wants to know. As Report.
+	Ask func(runner.Ask)
 	// Words hears what the attempt says on standard error; nil: nobody wants to.
 	Words *words.Words
 }

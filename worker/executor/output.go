@@ -42,8 +42,9 @@ func (r *boundedBuffer) read(f *os.File) {
 
 // progressTail reads standard error: it keeps the end, and reports progress.
 type progressTail struct {
-	report func(uint64) // nil: nobody wants to know
-	words  *words.Words // as well
+	report func(uint64)     // nil: nobody wants to know
+	ask    func(runner.Ask) // as well
+	words  *words.Words     // as well
 
 	runner.Tail
 	line runner.Progress
@@ -56,8 +57,12 @@ func (r *progressTail) read(f *os.File) {
 
 // Write implements io.Writer.
 func (r *progressTail) Write(p []byte) (int, error) {
-	if done, ok := r.line.Scan(p); ok && r.report != nil {
-		r.report(done)
+	said := r.line.Scan(p)
+	if said.Moved && r.report != nil {
+		r.report(said.Done)
+	}
+	if said.Ask != nil && r.ask != nil {
+		r.ask(*said.Ask)
 	}
 	if r.words != nil {
 		_, _ = r.words.Write(p) // never fails

@@ -295,7 +295,7 @@ func (e *WASM) Execute(ctx context.Context, slot int, t Task) (job.ChunkResult, 
 	if t.Spec.MemoryBytes > e.opts.MemoryBytes {
 		return none, Infra(fmt.Errorf("the job needs %d bytes of memory, this host allows %d", t.Spec.MemoryBytes, e.opts.MemoryBytes))
 	}
-	task, heard := e.task(t.Spec, t.Attempt.Chunk), hearing{report: t.Report, words: t.Words}
+	task, heard := e.task(t.Spec, t.Attempt.Chunk), hearing{report: t.Report, ask: t.Ask, words: t.Words}
 	task.Words = t.Words != nil
 	done, left, err := e.withFiles(ctx, slot, task, t.Spec, heard)
 	if errors.Is(err, artefact.ErrCorrupt) { // the bytes decayed on this disk: once more with fresh ones

@@ -22,6 +22,7 @@ type guestWords struct {
 	wanted bool
 	Tail
 	line Progress
+	done uint64 // the last progress, told or not
 	told time.Time
 	said words.Words
 
@@ -33,10 +34,15 @@ type guestWords struct {
 
 // Write implements io.Writer; the guest waits meanwhile.
 func (w *guestWords) Write(p []byte) (int, error) {
-	if done, ok := w.line.Scan(p); ok && done > 0 && time.Since(w.told) >= progressEvery {
+	said := w.line.Scan(p)
+	if said.Moved {
+		w.done = said.Done
+	}
+	due := said.Moved && time.Since(w.told) >= progressEvery
+	if w.done > 0 && due || said.Ask != nil { // what was done by then goes with a request for more time
 		w.told = time.Now()
 		w.mu.Lock()
-		err := w.tell(Reply{Progress: done})
+		err := w.tell(Reply{Progress: w.done, Ask: said.Ask})
 		w.mu.Unlock()
 		if err != nil {
 			return 0, err // the parent has gone

@@ -2,28 +2,64 @@ package runner
 
 import (
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/skein-project/skein/cluster"
 )
 
 func FuzzProgressLine(f *testing.F) {
 	f.Add([]byte("skein-progress 7\nskein-progress 8\n"), uint8(3))
 	f.Add([]byte("words\nskein-progress 18446744073709551616\n"), uint8(1))
+	f.Add([]byte("skein-extend 1e9 one more\nskein-extend nan\n"), uint8(2))
 	f.Fuzz(func(t *testing.T, text []byte, cut uint8) {
 		var whole, parts Progress
-		done, ok := whole.Scan(text)
-		var last uint64
-		var any bool
+		want := whole.Scan(text)
+		var last Told
 		for part := range slices.Chunk(text, int(cut)%16+1) {
-			if n, ok := parts.Scan(part); ok {
-				last, any = n, true
+			told := parts.Scan(part)
+			if told.Moved {
+				last.Done, last.Moved = told.Done, true
+			}
+			if told.Ask != nil {
+				last.Ask = told.Ask
 			}
 		}
-		if any != ok || last != done {
-			t.Errorf("whole %d %v, in parts %d %v", done, ok, last, any)
+		if !reflect.DeepEqual(last, want) {
+			t.Errorf("whole %+v, in parts %+v", want, last)
 		}
-		if len(whole.line) > maxProgressLine || done == math.MaxUint64 && !ok {
+		if len(whole.line) > maxLine || want.Done == math.MaxUint64 && !want.Moved {
 			t.Errorf("kept %d bytes", len(whole.line))
 		}
+		if a := want.Ask; a != nil && (!(a.Seconds > 0) || math.IsInf(a.Seconds, 0) || len(a.Reason) > cluster.MaxReason) {
+			t.Errorf("asked for %+v", a)
+		}
 	})
+}
+
+// TestAsks has the lines that ask for more time, and those that are words.
+func TestAsks(t *testing.T) {
+	for line, want := range map[string]*Ask{
+		"skein-extend 30 the last frame is large":                  {Seconds: 30, Reason: "the last frame is large"},
+		"skein-extend 0.5":                                         {Seconds: 0.5},
+		"skein-extend 1e9 for ever\r":                              {Seconds: 1e9, Reason: "for ever"},
+		"skein-extend  7   spaces  ":                               {Seconds: 7, Reason: "spaces"},
+		"skein-extend 7 " + strings.Repeat("é", cluster.MaxReason): {Seconds: 7, Reason: strings.Repeat("é", cluster.MaxReason/2)},
+		"skein-extend 7 \xff":                                      {Seconds: 7, Reason: "?"},
+		"skein-extend 0 none":                                      nil,
+		"skein-extend -1":                                          nil,
+		"skein-extend nan":                                         nil,
+		"skein-extend +Inf":                                        nil,
+		"skein-extend 1e999":                                       nil,
+		"skein-extend":                                             nil,
+		"skein-extend soon":                                        nil,
+		"a skein-extend 7":                                         nil,
+	} {
+		var p Progress
+		if got := p.Scan([]byte(line + "\n")); !reflect.DeepEqual(got, Told{Ask: want}) {
+			t.Errorf("%.60q: %+v, want %+v", line, got.Ask, want)
+		}
+	}
 }

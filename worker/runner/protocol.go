@@ -75,6 +75,8 @@ type Reply struct {
 	Done   *Done   `json:"done,omitempty"`
 	// Progress is how many iterations are done; it comes between the two.
 	Progress uint64 `json:"progress,omitempty"`
+	// Ask is what the guest wants more time for; it may come with progress.
+	Ask *Ask `json:"ask,omitempty"`
 	// Said is what the guest said since, Skipped how much before that nobody kept; they
 	// come between the two as well.
 	Said    []byte `json:"said,omitempty"`
@@ -82,7 +84,7 @@ type Reply struct {
 }
 
 // Between reports that the task goes on after r.
-func (r Reply) Between() bool { return r.Progress > 0 || len(r.Said) > 0 }
+func (r Reply) Between() bool { return r.Progress > 0 || r.Ask != nil || len(r.Said) > 0 }
 
 // Loaded says that the guest starts now.
 type Loaded struct {

@@ -3,6 +3,7 @@ package step
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
@@ -70,6 +71,15 @@ type Stop struct {
 type Reclaim struct {
 	job.Attempt
 	Reason string
+}
+
+// Extend answers an attempt that asked for more time: it has Given more, or none because
+// of Denied.
+type Extend struct {
+	job.Attempt
+	Asked, Given time.Duration
+	Reason       string // of the attempt
+	Denied       string
 }
 
 // Settled answers a result that changes nothing: the worker may drop it.
@@ -147,6 +157,7 @@ func (Adopt) action()   {}
 func (Accept) action()  {}
 func (Fail) action()    {}
 func (Reclaim) action() {}
+func (Extend) action()  {}
 func (Settled) action() {}
 func (Cancel) action()  {}
 func (Finish) action()  {}
@@ -179,6 +190,11 @@ func (a Fail) String() string {
 // String implements fmt.Stringer.
 func (a Reclaim) String() string {
 	return fmt.Sprintf("reclaim %s of %s: %s", a.Attempt, a.Worker, a.Reason)
+}
+
+// String implements fmt.Stringer.
+func (a Extend) String() string {
+	return fmt.Sprintf("extend %s of %s by %s of %s for %q: %s", a.Attempt, a.Worker, a.Given, a.Asked, a.Reason, a.Denied)
 }
 
 // String implements fmt.Stringer.

@@ -91,6 +91,14 @@ type WorkerStatus struct {
 type Progress struct {
 	job.Attempt
 	Done uint64 // iterations
+	Ask  *Ask   // the latest; nil: none
+}
+
+// Ask is an attempt's request for more time.
+type Ask struct {
+	Number int // rises with each of the attempt, from 1
+	For    time.Duration
+	Reason string
 }
 
 // WorkerHolds lists all that a worker has.
