@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 )
@@ -33,21 +34,17 @@ esac
 		return err == nil && j.State == job.Completed
 	})
 	eventually(ctx, t, time.Minute, "the log to say what was answered", func() error {
-		out, errs, code := d.cli(ctx, d.hosts[2], "events", "--kind", "chunk_extended", "-n", "100", "-o", "json")
-		if code != 0 {
-			return fmt.Errorf("exit code %d: %s", code, errs)
-		}
-		var list struct {
-			Events []struct {
-				Body event.ChunkExtended `json:"body"`
-			} `json:"events"`
-		}
-		if err := json.Unmarshal([]byte(out), &list); err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
 		got := make(map[int]event.ChunkExtended)
-		for _, e := range list.Events {
-			got[e.Body.Chunk] = e.Body
+		err := d.hosts[2].api.Events(ctx, api.EventQuery{Kind: string(event.KindChunkExtended)}, api.FollowOptions{}, func(e api.Event) error {
+			var b event.ChunkExtended
+			if err := json.Unmarshal(e.Body, &b); err != nil {
+				return err
+			}
+			got[b.Chunk] = b
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		denied, granted := got[0], got[1]
 		if denied.Seconds != 0 || denied.Denied != "it has shown no progress" || denied.Reason != "I like it here" ||

@@ -364,15 +364,7 @@ func (w *twin) take(action step.Action) {
 		}
 		j.final[a.Chunk] = j.final[a.Chunk] || a.Final
 	case step.Extend:
-		j := theJob(a.Job)
-		if j.open[a.Chunk][a.Number] != a.Worker || (a.Given > 0) == (a.Denied != "") || a.Given > a.Asked {
-			w.fatalf("%s: no such attempt is open, or it got too much", a)
-		}
-		w.extended[a.Attempt] += a.Given
-		if most := j.spec.HardTimeout() - j.spec.Timeout(); w.extended[a.Attempt] > most {
-			w.fatalf("%s: %s more, at most %s are allowed", a, w.extended[a.Attempt], most)
-		}
-		w.answers[a.Given > 0]++
+		w.extend(theJob(a.Job), a)
 	case step.Reclaim:
 		end(a.Attempt, a.Worker)
 		if !w.member(a.Worker) {
