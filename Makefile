@@ -5,6 +5,7 @@ SHELL    := /bin/bash
 GO       ?= go
 SEEDS    ?= 2000
 SEED     ?= 1
+ZONES    ?= 0
 FUZZTIME ?= 30s
 FUZZPKGS ?= ./...
 TOOLS    := $(CURDIR)/bin/tools
@@ -110,8 +111,8 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 	GOBIN=$(TOOLS) GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
 	mv $(TOOLS)/golangci-lint $@
 
-sim: ## simulate SEEDS=2000 clusters from SEED=1; ends with one line of totals
-	@set -o pipefail; $(GO) test -count=1 -timeout 0 -v ./internal/sim -run 'TestSim$$' -seeds $(SEEDS) -seed $(SEED) \
+sim: ## simulate SEEDS=2000 clusters from SEED=1, in ZONES=0 zones; ends with one line of totals
+	@set -o pipefail; $(GO) test -count=1 -timeout 0 -v ./internal/sim -run 'TestSim$$' -seeds $(SEEDS) -seed $(SEED) -zones $(ZONES) \
 		| grep -vE '^(=== RUN|--- (PASS|FAIL)|PASS$$|FAIL|ok )'
 
 mutants: ## break the lease and the log in every known way; a simulation or a named test must notice each
@@ -203,6 +204,12 @@ prove-overload: build ## the ladder against its twin, parsers fuzzed, goodput at
 	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 30m -run Goodput ./pressure/gate
 	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./overload ./pressure"
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'TestOverload$$' ./internal/demo
+
+prove-zones: build ## 20 000 simulated clusters with zones 50-300 ms apart, each zone lost; choices of zones; real hosts in zones
+	$(MAKE) sim SEEDS=20000 ZONES=3
+	$(GO) test -race -count=1 -v -timeout 30m ./scheduler/zone ./backend/zones ./cluster/flow
+	$(MAKE) fuzz FUZZTIME=30s FUZZPKGS=./scheduler/zone
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'TestZones$$' ./internal/demo
 
 prove-race: bin/race/skein ## all packages but those of real clusters and guests with the race detector, what `make test` runs without it included
 	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -timeout 120m $$($(GO) list ./... | grep -vE '/(internal/demo|internal/vmtest|test/netns|test/onion|test/deb)$$')

@@ -168,7 +168,7 @@ func (w *World) judgeCrowd() {
 // heartbeat, until the other is not believed to live any more.
 func (w *World) lastWord() time.Duration {
 	d := w.timing.Suspect + w.timing.Grace + 2*w.timing.Heartbeat
-	return d + d/50 + 2*time.Second + w.delay
+	return d + d/50 + 2*time.Second + w.delay + w.zones.rtt
 }
 
 // dutyGap bounds how long nobody publishes after a change: the last guard of a

@@ -15,7 +15,11 @@ func (w *World) fault() {
 	w.push(event{at: w.now + w.between(t/10, 2*t), kind: evFault, node: -1})
 	n := w.victim()
 	long := w.between(t/10, 3*t)
-	switch w.rng.IntN(19) {
+	kinds := 19
+	if w.zones.count > 0 {
+		kinds = 22
+	}
+	switch w.rng.IntN(kinds) {
 	case 0, 1:
 		n.crash()
 		w.later(w.between(0, 2*t), n.start)
@@ -33,7 +37,7 @@ func (w *World) fault() {
 	case 8:
 		w.loss = 0.4 * w.rng.Float64()
 		w.tracef("loss %.2f", w.loss)
-		w.later(long, func() { w.loss = 0 })
+		w.later(long, func() { w.loss = w.lossAtBest() })
 	case 9:
 		w.extra = w.between(0, 2*time.Second)
 		w.tracef("delay %s", w.extra)
@@ -63,6 +67,12 @@ func (w *World) fault() {
 		w.operate()
 	case 18:
 		w.leave(n)
+	case 19, 20, 21:
+		zone := w.rng.IntN(w.zones.count)
+		if h := w.believer(); h != nil && w.rng.IntN(2) == 0 {
+			zone = w.zones.of(h.i)
+		}
+		w.loseZone(zone, w.rng.IntN(2) == 0, long)
 	}
 }
 

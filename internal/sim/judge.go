@@ -65,7 +65,11 @@ func (w *World) acquired(n *node, a lease.Acquired) {
 		w.res.Handover = w.now - w.releasedAt
 		w.releasedAt = 0
 	case w.crashedAt != 0:
-		w.res.Failover = w.now - w.crashedAt
+		if took := w.now - w.crashedAt; w.zones.lost >= 0 {
+			w.res.ZoneLost = took
+		} else {
+			w.res.Failover = took
+		}
 		w.crashedAt = 0
 	}
 }
@@ -108,7 +112,7 @@ func (w *World) settled(c cluster.VoterConfig) {
 // wait for each other at most Defer.
 func (w *World) settle() time.Duration {
 	t := w.timing
-	return 3*t.Lease + t.Suspect + t.Defer + time.Duration(len(w.nodes))*t.Skew + 5*time.Second
+	return 3*t.Lease + t.Suspect + t.Defer + time.Duration(len(w.nodes))*t.Skew + 5*time.Second + 10*w.zones.rtt
 }
 
 // examine is the final examination: heal, wait, look, hand over, crash.
@@ -152,10 +156,10 @@ func (w *World) examine() {
 		w.tracef("examine handover")
 		w.releasedAt = w.now
 		w.handover(h)
-		again(time.Second)
+		again(time.Second + 3*w.zones.rtt)
 	case 3:
 		if w.releasedAt != 0 {
-			w.violate("I13 no new holder a second after the release")
+			w.violate("I13 no new holder %s after the release", time.Second+3*w.zones.rtt)
 			return
 		}
 		again(2 * t.Lease)
@@ -168,10 +172,12 @@ func (w *World) examine() {
 		w.tracef("examine crash")
 		h.crash()
 		w.crashedAt = w.now
-		again(max(t.Lease, t.Suspect+t.Grace) + 2*t.Lease + 5*time.Second)
+		again(w.failover())
 	default:
-		if w.crashedAt != 0 && w.live() > 2 {
+		if w.crashedAt != 0 && w.live() > 2 && w.zones.next == 0 {
 			w.violate("I10 no new holder after the holder's crash")
+		} else if w.examineZones(again) {
+			return
 		}
 		w.script = -1
 	}

@@ -293,10 +293,10 @@ func (n *node) carry(acts []lease.Action) {
 			n.logged = max(n.logged, a.Term)
 			n.since = w.now - time.Duration(float64(n.local()-n.core.Status().TenureStart)/n.rate)
 			w.acquired(n, a)
-			w.push(event{at: w.now + w.between(5*time.Millisecond, 200*time.Millisecond), kind: evReady, node: int8(n.i), gen: n.gen, term: a.Term, epoch: a.Config.Epoch})
+			w.push(event{at: w.now + w.between(5*time.Millisecond, 200*time.Millisecond) + 2*w.zones.rtt, kind: evReady, node: int8(n.i), gen: n.gen, term: a.Term, epoch: a.Config.Epoch})
 		case lease.ConfigStable:
 			w.settled(a.Config)
-			w.push(event{at: w.now + w.between(5*time.Millisecond, 200*time.Millisecond), kind: evReady, node: int8(n.i), gen: n.gen, term: a.Term, epoch: a.Config.Epoch})
+			w.push(event{at: w.now + w.between(5*time.Millisecond, 200*time.Millisecond) + 2*w.zones.rtt, kind: evReady, node: int8(n.i), gen: n.gen, term: a.Term, epoch: a.Config.Epoch})
 		case lease.Extended:
 			w.judge(n)
 		case lease.Quiesce:

@@ -19,6 +19,7 @@ var (
 	seedsFlag = flag.Int("seeds", 1000, "how many seeds TestSim runs")
 	seedFlag  = flag.Uint64("seed", 1, "the first seed of TestSim")
 	stopFlag  = flag.Int("stop", 1, "stop after so many seeds with a violation, 0: never")
+	zonesFlag = flag.Int("zones", 0, "in so many zones 50-300 ms apart; 0: in one place")
 	stepsFlag = flag.Bool("steps", false, "print everything that happens, use with -seeds 1")
 )
 
@@ -30,7 +31,7 @@ func TestSim(t *testing.T) {
 		seeds = min(seeds, 200)
 	}
 	began := time.Now() //nolint:forbidigo // how fast the simulation is
-	results := runSeeds(*seedFlag, seeds, *stopFlag)
+	results := runSeeds(*seedFlag, seeds, *stopFlag, *zonesFlag)
 	took := time.Since(began) //nolint:forbidigo // how fast the simulation is
 	var total time.Duration
 	var steps, events uint64
@@ -47,8 +48,8 @@ func TestSim(t *testing.T) {
 		if len(r.Violations) > 0 {
 			bad++
 			if bad <= 5 {
-				t.Errorf("seed %d (%s, %d hosts) %s\nreplay: go test ./internal/sim -run TestSim -seeds 1 -seed %d -steps",
-					r.Seed, r.Profile, r.Nodes, r.Violations[0], r.Seed)
+				t.Errorf("seed %d (%s, %d hosts) %s\nreplay: go test ./internal/sim -run TestSim -seeds 1 -seed %d -zones %d -steps",
+					r.Seed, r.Profile, r.Nodes, r.Violations[0], r.Seed, *zonesFlag)
 			}
 		}
 	}
@@ -69,7 +70,62 @@ func TestSim(t *testing.T) {
 		}
 		fmt.Printf("profile=%s crash_failover %s release_handover %s\n", p, quantiles(fail), quantiles(hand))
 	}
+	if *zonesFlag > 0 {
+		for _, p := range []cluster.Profile{cluster.ProfileClassic, cluster.ProfileLAN, cluster.ProfileFast} {
+			var one, all, hand []time.Duration
+			for _, r := range results {
+				if r.Profile != p || r.RTT < maxZoneRTT {
+					continue
+				}
+				for _, x := range []struct {
+					took time.Duration
+					to   *[]time.Duration
+				}{{r.Failover, &one}, {r.ZoneLost, &all}, {r.Handover, &hand}} {
+					if x.took > 0 {
+						*x.to = append(*x.to, x.took)
+					}
+				}
+			}
+			fmt.Printf("zones 300 ms apart: profile=%s crash_failover %s zone_lost %s release_handover %s\n", p, quantiles(one), quantiles(all), quantiles(hand))
+			if p == cluster.ProfileLAN {
+				within(t, "a crash", one, maxFailover)
+				within(t, "the loss of its zone", all, maxZoneLost)
+			}
+		}
+	}
 	fmt.Printf("seeds=%d hours=%.0f violations=%d\n", ran, total.Hours(), bad)
+}
+
+// How long it takes at most, in 99 cases of 100 with profile lan and zones 300 ms apart,
+// until there is another holder after a crash, and after the loss of its whole zone.
+const (
+	maxFailover = 7 * time.Second
+	maxZoneLost = 8 * time.Second
+)
+
+// within judges the 99th percentile of enough cases.
+func within(t *testing.T, what string, took []time.Duration, most time.Duration) {
+	t.Helper()
+	if len(took) < 300 {
+		return
+	}
+	slices.Sort(took)
+	if p99 := took[len(took)*99/100]; p99 > most {
+		t.Errorf("after %s of zones 300 ms apart there is another holder within %s in 99 cases of 100, %s are allowed", what, p99, most)
+	}
+}
+
+// TestZones: hosts in three zones, and in five, that are 50-300 ms apart, with one packet
+// in a hundred lost: what holds elsewhere holds, and the loss of each zone is borne.
+func TestZones(t *testing.T) {
+	for _, count := range []int{3, 5} {
+		for _, r := range runSeeds(1, 100, 1, count) {
+			if len(r.Violations) > 0 {
+				t.Errorf("seed %d (%s, %d hosts in %d zones) %s\nreplay: go test ./internal/sim -run TestSim -seeds 1 -seed %d -zones %d -steps",
+					r.Seed, r.Profile, r.Nodes, count, r.Violations[0], r.Seed, count)
+			}
+		}
+	}
 }
 
 func quantiles(d []time.Duration) string {
@@ -83,7 +139,7 @@ func quantiles(d []time.Duration) string {
 	return fmt.Sprintf("n=%d p50=%s p99=%s max=%s", len(d), at(0.5), at(0.99), at(1))
 }
 
-func runSeeds(first uint64, n, stop int) []Result {
+func runSeeds(first uint64, n, stop, zoneCount int) []Result {
 	// Worlds make much short-lived garbage.
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	results := make([]Result, n)
@@ -96,7 +152,7 @@ func runSeeds(first uint64, n, stop int) []Result {
 				if i >= n || (stop > 0 && bad.Load() >= int64(stop)) {
 					return
 				}
-				w := NewWorld(first + uint64(i))
+				w := newWorld(first+uint64(i), zoneCount)
 				if *stepsFlag {
 					w.Trace = func(s string) { fmt.Fprintln(os.Stderr, s) }
 				}

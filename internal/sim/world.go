@@ -75,6 +75,7 @@ type World struct {
 	loss, dup    float64
 	delay, extra time.Duration
 	cut          [maxNodes][maxNodes]uint8
+	zones        zones
 
 	faultEnd time.Duration
 	calm     bool
@@ -105,21 +106,17 @@ type Result struct {
 	// Handover and Failover are the times from a release, and from a crash
 	// of the holder, to the next holder in a healthy network; 0: not measured.
 	Handover, Failover time.Duration
+	ZoneLost           time.Duration // from the loss of the holder's zone to the next holder
+	RTT                time.Duration // between the zones that are farthest apart; 0: there are none
 	Terms              int
 }
 
 // NewWorld builds the cluster that seed stands for.
-func NewWorld(seed uint64) *World {
-	w := &World{Seed: seed, rng: rand.New(rand.NewPCG(seed, 0x736b65696e)), terms: map[cluster.Term]int{}}
-	w.Profile = []cluster.Profile{cluster.ProfileLAN, cluster.ProfileFast, cluster.ProfileClassic}[w.rng.IntN(3)]
-	timing, err := lease.TimingFor(w.Profile)
-	if err != nil {
-		panic("sim: " + err.Error())
-	}
-	// A short hysteresis shows in a short run what a long one does.
-	timing.PreemptDelay, timing.MinTenure = 2*timing.Lease, 3*timing.Lease
-	timing.PreemptCap, timing.LossWindow = 4*timing.Lease, 20*timing.Lease
-	w.timing = timing
+func NewWorld(seed uint64) *World { return newWorld(seed, 0) }
+
+func newWorld(seed uint64, zoneCount int) *World {
+	w := &World{zones: zones{count: zoneCount, lost: -1}, Seed: seed, rng: rand.New(rand.NewPCG(seed, 0x736b65696e)), terms: map[cluster.Term]int{}}
+	w.setProfile([]cluster.Profile{cluster.ProfileLAN, cluster.ProfileFast, cluster.ProfileClassic}[w.rng.IntN(3)])
 	w.calmNet()
 	n := []int{3, 3, 3, 3, 3, 3, 5, 5, 5, 7, 7, 2, 2, 1, 4, 3}[w.rng.IntN(16)]
 	w.grown = w.rng.IntN(4) == 0
@@ -136,12 +133,28 @@ func NewWorld(seed uint64) *World {
 	case 1:
 		w.setting = cluster.ModeQuorum
 	}
-	w.res = Result{Seed: seed, Profile: w.Profile, Nodes: n}
+	if zoneCount > 0 {
+		n = w.zoned()
+	}
+	w.res = Result{Seed: seed, Profile: w.Profile, Nodes: n, RTT: w.zones.rtt}
 	w.addNodes(n)
-	w.faultEnd = 24 * timing.Lease
-	w.push(event{at: w.between(0, timing.Lease), kind: evFault, node: -1})
+	w.faultEnd = 24 * w.timing.Lease
+	w.push(event{at: w.between(0, w.timing.Lease), kind: evFault, node: -1})
 	w.push(event{at: w.faultEnd, kind: evPhase, node: -1})
 	return w
+}
+
+// setProfile gives all hosts a profile.
+func (w *World) setProfile(p cluster.Profile) {
+	w.Profile = p
+	timing, err := lease.TimingFor(p)
+	if err != nil {
+		panic("sim: " + err.Error())
+	}
+	// A short hysteresis shows in a short run what a long one does.
+	timing.PreemptDelay, timing.MinTenure = 2*timing.Lease, 3*timing.Lease
+	timing.PreemptCap, timing.LossWindow = 4*timing.Lease, 20*timing.Lease
+	w.timing = timing
 }
 
 func (w *World) addNodes(n int) {
@@ -255,7 +268,7 @@ func (w *World) lat(from, to int) (d time.Duration, drop bool) {
 	if w.cut[from][to] > 0 || (w.loss > 0 && w.rng.Float64() < w.loss) {
 		return 0, true
 	}
-	d = w.between(200*time.Microsecond, w.delay)
+	d = w.zones.between(from, to) + w.between(200*time.Microsecond, w.delay)
 	if w.extra > 0 {
 		d += w.between(0, w.extra)
 	}
@@ -263,7 +276,15 @@ func (w *World) lat(from, to int) (d time.Duration, drop bool) {
 }
 
 func (w *World) calmNet() {
-	w.loss, w.dup, w.delay, w.extra = 0, 0.01, 4*time.Millisecond, 0
+	w.loss, w.dup, w.delay, w.extra = w.lossAtBest(), 0.01, 4*time.Millisecond, 0
+}
+
+// lossAtBest is how many packets are lost when nothing is wrong.
+func (w *World) lossAtBest() float64 {
+	if w.zones.count > 0 {
+		return zoneLoss
+	}
+	return 0
 }
 
 // ref is a place in the queue. It holds no pointer, so moving it is cheap.

@@ -41,6 +41,9 @@ type Options struct {
 	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
 	// Peers lists the hosts that Fetch may ask, best first.
 	Peers func() []cluster.NodeID
+	// Near lists the hosts of this host's zone that live, where there are others; nil or
+	// none: zones do not matter.
+	Near func() []cluster.NodeID
 	// Name is what the metrics call what is stored; default: artefact.
 	Name string
 	// Beside is another store, what is in which is served as well; nil: there is none.

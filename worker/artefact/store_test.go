@@ -445,3 +445,50 @@ func TestHeldBy(t *testing.T) {
 		t.Error("what nobody has is held")
 	}
 }
+
+// TestFetchInTheOwnZone: an artefact crosses to a zone once. Whoever fetches it next there
+// has it from the host that did.
+func TestFetchInTheOwnZone(t *testing.T) {
+	stores, nodes := mesh(t, 5)
+	zone := []cluster.NodeID{"b", "c", "d", "e"} // a, which gives out the work, is elsewhere
+	for _, n := range zone {
+		stores[n].opts.Near = func() []cluster.NodeID {
+			return slices.DeleteFunc(slices.Clone(zone), func(p cluster.NodeID) bool { return p == n })
+		}
+	}
+	var mu sync.Mutex
+	asked := map[cluster.NodeID]int{}
+	for _, name := range []cluster.NodeID{"a", "b", "c", "d", "e"} {
+		nodes[name] = func(ctx context.Context, from cluster.NodeID, conn net.Conn) {
+			mu.Lock()
+			asked[name]++
+			mu.Unlock()
+			stores[name].Serve(ctx, from, conn)
+		}
+	}
+	for i := range 20 {
+		h := put(t, stores["a"], fmt.Sprintf("module %d", i))
+		for _, n := range zone {
+			if err := stores[n].Fetch(t.Context(), h, []cluster.NodeID{"a"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mu.Lock()
+	if asked["a"] != 20 {
+		t.Errorf("the host elsewhere was asked %d times for 20 artefacts that four hosts fetch", asked["a"])
+	}
+	mu.Unlock()
+	// Who is near and named is asked itself; one that is near and down is no obstacle.
+	h := put(t, stores["b"], "near")
+	if err := stores["c"].Fetch(t.Context(), h, []cluster.NodeID{"b"}); err != nil {
+		t.Fatal(err)
+	}
+	delete(nodes, "b")
+	delete(nodes, "c")
+	delete(nodes, "e")
+	far := put(t, stores["a"], "far")
+	if err := stores["d"].Fetch(t.Context(), far, []cluster.NodeID{"a"}); err != nil {
+		t.Fatal(err)
+	}
+}

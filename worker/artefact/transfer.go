@@ -253,6 +253,9 @@ func (a *Store) fetch(ctx context.Context, h cluster.Hash, from []cluster.NodeID
 	if a.opts.Source != nil {
 		return a.fetchSource(ctx, h)
 	}
+	if a.fetchNear(ctx, h, from) {
+		return nil
+	}
 	var errs []error
 	asked := map[cluster.NodeID]bool{}
 	for _, peers := range [][]cluster.NodeID{from, a.opts.Peers()} {
