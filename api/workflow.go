@@ -58,6 +58,8 @@ type Workflow struct {
 	StoppedBy      string  `json:"stopped_by,omitempty"`
 	StopReason     string  `json:"stop_reason,omitempty"`
 	Params         any     `json:"params,omitempty"` // by name
+	// Disputed says that some instance is: see there.
+	Disputed bool `json:"disputed,omitempty"`
 	// Steps are those of the definition, in its order.
 	Steps []WorkflowStep `json:"steps,omitempty"`
 }
@@ -92,8 +94,11 @@ type WorkflowInstance struct {
 	Try   int        `json:"try"`           // the last one; 0: none began
 	Job   job.ID     `json:"job,omitempty"` // of that try
 	// Provider is the job of the step's provider, behind that of the try; none: it did not begin.
-	Provider job.ID                     `json:"provider,omitempty"`
-	Reason   string                     `json:"reason,omitempty"`
+	Provider job.ID `json:"provider,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	// Disputed says that what came of it is in doubt: chunks of its job have results that differ,
+	// or two holders ended it differently, as in mode available. The first one counts.
+	Disputed bool                       `json:"disputed,omitempty"`
 	Item     any                        `json:"item,omitempty"`
 	Outputs  map[string]json.RawMessage `json:"outputs,omitempty"` // by name
 }

@@ -303,6 +303,7 @@ func (w *Runs) Workflow(_ context.Context, id flow.RunID) (api.Workflow, error) 
 	m := decide.New(g, run, 0, now)
 	m.Step(decide.Begin{}, 0) // what it asks for is the holder's to do
 	out.Steps = stepsOf(m.View())
+	out.Disputed = slices.ContainsFunc(run.Tries, func(t flows.Try) bool { return t.Disputed })
 	return out, nil
 }
 
@@ -332,7 +333,7 @@ func stepsOf(list []decide.StepView) []api.WorkflowStep {
 		}
 		for _, in := range s.Instances[:min(len(s.Instances), api.MaxInstances)] {
 			one.Instances = append(one.Instances, api.WorkflowInstance{
-				Index: in.Index, State: in.State, Try: in.Try, Job: in.Job, Provider: in.Provider, Reason: in.Reason, Item: in.Item, Outputs: in.Outputs,
+				Index: in.Index, State: in.State, Try: in.Try, Job: in.Job, Provider: in.Provider, Disputed: in.Disputed, Reason: in.Reason, Item: in.Item, Outputs: in.Outputs,
 			})
 		}
 		out = append(out, one)

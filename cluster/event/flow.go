@@ -64,6 +64,8 @@ type StepEnd struct {
 	// Lost says that the files that it was given are on no host any more: that is no failure
 	// of its own.
 	Lost bool `json:"lost,omitempty"`
+	// Disputed says that chunks of its job have results that differ; the first of each counts.
+	Disputed bool `json:"disputed,omitempty"`
 	// Kept says that another try goes on with the same job, of which nothing is computed again
 	// that has a result.
 	Kept    bool                       `json:"kept,omitempty"`

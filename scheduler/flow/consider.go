@@ -142,7 +142,7 @@ func (m *Machine) resume(i, k int, p *prior) {
 	in.try, in.fails, in.losses, in.kept = p.try, p.fails, p.losses, p.kept
 	switch {
 	case p.good != nil:
-		in.outputs, in.job, in.provider, in.kept = p.good.End.Outputs, p.whole, p.good.Provider, ""
+		in.outputs, in.job, in.provider, in.kept, in.disputed = p.good.End.Outputs, p.whole, p.good.Provider, "", p.good.Disputed
 		if r := p.remake; r.on || r.made+r.fails > 0 {
 			r.due = never
 			m.remakes[place{i, k}] = &r
@@ -176,7 +176,8 @@ type Instance struct {
 	Reason string
 	// Provider is the job of that of the last try; empty: none was submitted.
 	Provider job.ID
-	Item     any // nil: it has none
+	Disputed bool // another end of it was logged as well, or results of its job differ
+	Item     any  // nil: it has none
 	Outputs  map[string]json.RawMessage
 }
 
@@ -199,7 +200,7 @@ func (m *Machine) View() []StepView {
 		v := StepView{Def: n.Step, State: s.state, Reason: s.reason, Counts: maps.Clone(s.ended)}
 		for k := range s.inst {
 			in := &s.inst[k]
-			one := Instance{Index: k, State: in.state, Try: in.try, Job: in.job, Provider: in.provider, Reason: in.reason, Outputs: in.outputs}
+			one := Instance{Index: k, State: in.state, Try: in.try, Job: in.job, Provider: in.provider, Disputed: in.disputed, Reason: in.reason, Outputs: in.outputs}
 			if s.items != nil {
 				one.Item = s.items[k]
 			}

@@ -107,6 +107,7 @@ type instance struct {
 	// getting on, while it does.
 	provider job.ID
 	prov     *providing
+	disputed bool // what came of it
 	reason   string
 	outputs  map[string]json.RawMessage
 }
@@ -499,11 +500,11 @@ func (m *Machine) jobEnded(e JobEnded) {
 	default:
 		return
 	}
-	end := End{State: flow.OfJob(e.State), Reason: e.Reason}
+	end := End{State: flow.OfJob(e.State), Reason: e.Reason, Disputed: e.Result != nil && e.Result.Disputed > 0}
 	if m.g.nodes[i].good(end.State) && (in != nil || r.chunks == nil) {
 		outputs, err := m.g.nodes[i].outputsOf(e.Result, e.Left)
 		if err != nil {
-			end = End{State: flow.Failed, Reason: err.Error(), Final: true}
+			end.State, end.Reason, end.Final = flow.Failed, err.Error(), true
 		}
 		end.Outputs = outputs
 	}
@@ -511,7 +512,7 @@ func (m *Machine) jobEnded(e JobEnded) {
 	case in == nil:
 		restoring(m).remade(p, r, end, e.Left)
 	case m.g.nodes[i].Provider != nil && m.g.nodes[i].good(end.State):
-		providers(m).begin(i, e.Index, end.State, e.Result, e.Left, end.Outputs)
+		providers(m).begin(i, e.Index, end, e.Result, e.Left)
 	default:
 		m.lookFirst(i, e.Name, end)
 	}
@@ -554,7 +555,7 @@ func (m *Machine) end(i, k int, e End) {
 	e.Name, e.Round, e.Reason = m.name(i, k), m.run.Round, clip(e.Reason)
 	m.do(e)
 	s.running--
-	in.reason, in.prov = e.Reason, nil
+	in.reason, in.prov, in.disputed = e.Reason, nil, e.Disputed
 	if in.job == "" {
 		m.dropKept(i, k)
 	}

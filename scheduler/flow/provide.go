@@ -17,11 +17,10 @@ import (
 
 // providing is how the provider of a try is getting on, whose own job has ended.
 type providing struct {
-	state   flow.State                 // in which that ended
-	outputs map[string]json.RawMessage // that it has without the provider
-	doc     []byte                     // what the provider is given
-	due     time.Duration              // of what is to be asked for again; never: it was asked for
-	left    []job.OutputFile           // by the provider; nil: it has not ended
+	end  End              // how that ended, with the outputs that are not the provider's
+	doc  []byte           // what the provider is given
+	due  time.Duration    // of what is to be asked for again; never: it was asked for
+	left []job.OutputFile // by the provider; nil: it has not ended
 }
 
 // provider is a Machine as far as steps have providers.
@@ -67,7 +66,7 @@ func (n *node) takeProvider() error {
 }
 
 // begin has the provider of a try run, on what came out of the step's own job.
-func (m provider) begin(i, k int, state flow.State, r *job.Result, left []job.OutputFile, outputs map[string]json.RawMessage) {
+func (m provider) begin(i, k int, own End, r *job.Result, left []job.OutputFile) {
 	in, as := &m.steps[i].inst[k], m.name(i, k)
 	if m.halted(i) {
 		m.end(i, k, End{State: flow.Cancelled, Reason: wasStopped})
@@ -78,7 +77,7 @@ func (m provider) begin(i, k int, state flow.State, r *job.Result, left []job.Ou
 		m.cannot(as, err.Error())
 		return
 	}
-	in.prov = &providing{state: state, outputs: outputs, doc: doc, due: never}
+	in.prov = &providing{end: own, doc: doc, due: never}
 	as.Provider = true
 	if in.provider != "" {
 		m.do(Await{Name: as, Job: in.provider}) // it began under another holder
@@ -157,7 +156,7 @@ func (m provider) provided(i int, e Values) {
 		m.end(i, e.Index, End{State: flow.Failed, Reason: inputLost + "what its provider left is on no host", Lost: in.losses <= maxLost, Kept: true})
 		return
 	}
-	outputs := maps.Clone(in.prov.outputs)
+	outputs := maps.Clone(in.prov.end.Outputs)
 	if outputs == nil {
 		outputs = make(map[string]json.RawMessage)
 	}
@@ -180,7 +179,9 @@ func (m provider) provided(i int, e Values) {
 		m.cannot(e.Name, fmt.Sprintf("provider: the outputs have more than %d bytes", flow.MaxValueBytes))
 		return
 	}
-	m.end(i, e.Index, End{State: in.prov.state, Outputs: outputs})
+	end := in.prov.end
+	end.Outputs = outputs
+	m.end(i, e.Index, end)
 }
 
 // putOff has what was asked for a provider asked for again later.

@@ -187,3 +187,28 @@ func TestCompileRefusesProviders(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDisputedResults: where results of a job differ, that is told of the instance, by
+// another holder as well.
+func TestDisputedResults(t *testing.T) {
+	steps := []flow.Step{{Name: "a", Job: spec()}, {Name: "b", Job: spec(), Provider: new(spec()), Outputs: map[string]string{"v": "provider:v"}}, {Name: "c", Job: spec()}}
+	w := newWorld(t, flow.Def{Steps: steps}, nil, func(n Name) (job.State, *job.Result) {
+		r := metric(1)
+		if n.Step != "c" && !n.Provider {
+			r.Disputed = 1
+		}
+		return job.Completed, r
+	})
+	w.left = func(Name) []job.OutputFile {
+		return []job.OutputFile{{Name: "v", File: job.File{Hash: cluster.Hash{1}, Size: 1}}}
+	}
+	w.values[cluster.Hash{1}] = "1"
+	w.toEnd(nil)
+	m := New(w.g, w.state(), w.now, began.Add(w.now))
+	m.Step(Begin{}, w.now)
+	for _, s := range m.View() {
+		if in := s.Instances[0]; in.Disputed != (s.Def.Name != "c") || in.State != flow.Completed {
+			t.Errorf("%s: %+v", s.Def.Name, in)
+		}
+	}
+}

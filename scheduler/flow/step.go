@@ -147,13 +147,14 @@ type (
 	// End is how a try ended, to be logged.
 	End struct {
 		Name
-		Round   int
-		State   flow.State
-		Reason  string
-		Final   bool // another try would fail as well
-		Lost    bool // for want of files: that is no failure of its own
-		Kept    bool // another try goes on with the same job
-		Outputs map[string]json.RawMessage
+		Round    int
+		State    flow.State
+		Reason   string
+		Final    bool // another try would fail as well
+		Lost     bool // for want of files: that is no failure of its own
+		Kept     bool // another try goes on with the same job
+		Disputed bool // chunks of its job have results that differ
+		Outputs  map[string]json.RawMessage
 
 		waits bool // the job has not ended
 	}

@@ -282,7 +282,7 @@ func (w *world) step(e Event) {
 				}
 			case End:
 				ends = append(ends, event.StepEnd{
-					Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, State: a.State, Reason: a.Reason, Final: a.Final, Lost: a.Lost, Kept: a.Kept, Outputs: a.Outputs,
+					Step: a.Step, Index: a.Index, Round: a.Round, Try: a.Try, State: a.State, Reason: a.Reason, Final: a.Final, Lost: a.Lost, Kept: a.Kept, Disputed: a.Disputed, Outputs: a.Outputs,
 				})
 			case Stop:
 				last = append(last, func() {

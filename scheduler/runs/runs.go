@@ -448,7 +448,7 @@ func (r *Runs) act(id flow.RunID, m *decide.Machine, a decide.Action, out *gathe
 		r.t.StopJob(a.Job)
 	case decide.End:
 		out.ends = append(out.ends, event.StepEnd{
-			Step: a.Step, Index: a.Index, Try: a.Try, Round: a.Round, State: a.State, Reason: a.Reason, Final: a.Final, Lost: a.Lost, Kept: a.Kept, Outputs: a.Outputs,
+			Step: a.Step, Index: a.Index, Try: a.Try, Round: a.Round, State: a.State, Reason: a.Reason, Final: a.Final, Lost: a.Lost, Kept: a.Kept, Disputed: a.Disputed, Outputs: a.Outputs,
 		})
 	case decide.Stop:
 		out.last = append(out.last, r.draft(event.KindFlowStopped, event.WorkflowStopped{

@@ -73,7 +73,9 @@ func (c Candidate) Cost() float64 {
 // preferred, of those by Cost the better of two at random among those that are about as
 // good as the best. It never takes an unhealthy one.
 func Choose(list []Candidate, w Want) ([]string, error) {
-	known := func(name string) bool { return slices.ContainsFunc(list, func(c Candidate) bool { return c.Zone == name }) }
+	known := func(name string) bool {
+		return slices.ContainsFunc(list, func(c Candidate) bool { return c.Zone == name })
+	}
 	e := &RefusedError{Want: w.Count}
 	for _, name := range slices.Concat(w.Among, w.Prefer) {
 		if !known(name) && !slices.Contains(e.Unknown, name) {

@@ -206,6 +206,9 @@ func showRun(a *cli.App, w api.Workflow, raw []byte) error {
 	a.WriteTable(present.WorkflowSteps(w))
 	for _, s := range w.Steps {
 		for _, in := range s.Instances {
+			if in.Disputed {
+				field("disputed", "%s[%d]: results or ends of it differ, the first counts; skein job status %s", s.Name, in.Index, present.Short(in.Job))
+			}
 			if in.State.Ended() && in.State != flow.Completed && in.Job != "" {
 				field("failed", "%s[%d]: %s; skein job status %s", s.Name, in.Index, in.Reason, present.Short(cmp.Or(in.Provider, in.Job))) // its provider's failure, if it came to that
 			}

@@ -220,3 +220,39 @@ func TestQueue(t *testing.T) {
 	say(event.KindFlowDone, event.WorkflowDone{Run: runID(2), State: flow.Completed})
 	check("rrcrrc")
 }
+
+// TestDisputed: of two ends of a try the first counts, and that there is another which
+// differs is told, in whichever order they come.
+func TestDisputed(t *testing.T) {
+	end := func(at int, value string, disputed bool) *event.Event {
+		b, _ := json.Marshal(event.StepsEnded{Run: runID(0), Ends: []event.StepEnd{{
+			Step: "s", Try: 1, State: flow.Completed, Outputs: map[string]json.RawMessage{"v": json.RawMessage(value)}, Disputed: disputed,
+		}}})
+		return &event.Event{
+			Source: event.SourceID{Node: cluster.NodeID([]string{"a", "b"}[at%2]), Inc: 1}, Seq: uint64(at + 1),
+			HLC: cluster.NewHLC(time.Unix(int64(1e9+at), 0), 0), Term: 1, Kind: event.KindStepsEnded, Body: b,
+		}
+	}
+	sub, _ := json.Marshal(event.WorkflowSubmitted{Run: runID(0), Owner: "uid:1", Def: json.RawMessage(`{"step":[]}`), Params: json.RawMessage(`{}`)})
+	for _, c := range []struct {
+		name string
+		ends []*event.Event
+		want bool
+	}{
+		{"one", []*event.Event{end(1, "1", false)}, false},
+		{"the same", []*event.Event{end(1, "1", false), end(2, "1", false)}, false},
+		{"another", []*event.Event{end(1, "1", false), end(2, "2", false)}, true},
+		{"another, told first", []*event.Event{end(2, "2", false), end(1, "1", false)}, true},
+		{"results of its job", []*event.Event{end(1, "1", true)}, true},
+	} {
+		f := New()
+		f.Apply(&event.Event{Source: event.SourceID{Node: "a", Inc: 1}, Seq: 1, HLC: cluster.NewHLC(time.Unix(1e9, 0), 0), Term: 1, Kind: event.KindFlowSubmitted, Body: sub})
+		for _, e := range c.ends {
+			f.Apply(e)
+		}
+		run, _ := f.Run(runID(0))
+		if len(run.Tries) != 1 || run.Tries[0].Disputed != c.want || string(run.Tries[0].End.Outputs["v"]) != "1" {
+			t.Errorf("%s: %+v", c.name, run.Tries)
+		}
+	}
+}

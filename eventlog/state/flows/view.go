@@ -1,7 +1,10 @@
 package flows
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
@@ -42,6 +45,7 @@ type Try struct {
 	Provider          job.ID         // empty: it did not begin
 	Part              *job.Span      // chunks of the instance's job that this one computes again
 	End               *event.StepEnd // nil: it has not ended
+	Disputed          bool           // another end was logged as well, which differs, or results of its job do
 	Started, Ended    cluster.HLC
 }
 
@@ -207,9 +211,11 @@ func (r *run) tries() (out []Try) {
 			}
 		case event.StepsEnded:
 			for _, s := range b.Ends {
-				if t := of(s.Step, s.Index, s.Round, s.Try); t.End == nil {
+				t := of(s.Step, s.Index, s.Round, s.Try)
+				if t.End == nil {
 					t.End, t.Ended = &s, e.at.HLC
 				}
+				t.Disputed = t.Disputed || s.Disputed || t.End.State != s.State || !maps.EqualFunc(t.End.Outputs, s.Outputs, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 			}
 		}
 	}
