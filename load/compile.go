@@ -74,6 +74,7 @@ type Request struct {
 	HasBody   bool
 	Redirects int
 	Messages  int // of a WebSocket: how many are waited for
+	Hook      Hook
 	Timeout   time.Duration
 }
 
@@ -200,7 +201,7 @@ func (c *compiler) flow(name string, names map[string]int) {
 	for _, st := range raw {
 		step := &Step{
 			Series: len(c.p.Steps), Name: st.name, ThinkMin: st.think[0], ThinkMax: st.think[1],
-			Request: Request{Method: st.method, Redirects: st.redirects, Messages: st.messages, Timeout: st.timeout}, Expect: Expect{FirstCheck: len(c.p.Checks)},
+			Request: Request{Method: st.method, Redirects: st.redirects, Messages: st.messages, Timeout: st.timeout, Hook: st.hook}, Expect: Expect{FirstCheck: len(c.p.Checks)},
 		}
 		if step.Timeout == 0 {
 			step.Timeout = DefaultTimeout
@@ -345,7 +346,7 @@ func (c *compiler) request(step *Step, st rawStep) {
 	maps.Copy(headers, c.s.HTTP.Headers)
 	maps.Copy(headers, st.headers)
 	add := func(at place, name, value string) {
-		if !validHeaderName(name) || strings.EqualFold(name, "Content-Length") || strings.EqualFold(name, "Transfer-Encoding") || strings.EqualFold(name, "Connection") {
+		if !ValidHeaderName(name) || strings.EqualFold(name, "Content-Length") || strings.EqualFold(name, "Transfer-Encoding") || strings.EqualFold(name, "Connection") {
 			c.fail(at, "", fmt.Errorf("%q is no header that can be set", name))
 			return
 		}
@@ -506,7 +507,8 @@ func (c *compiler) jsonList(step *Step, at place, n, depth int, item func(int) a
 	return nil
 }
 
-func validHeaderName(s string) bool {
+// ValidHeaderName reports whether a field of a head may have a name.
+func ValidHeaderName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {

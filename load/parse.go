@@ -374,6 +374,13 @@ func (s *Scenario) step(t *table, i int) rawStep {
 		}
 		a.end()
 	}
+	if h := t.sub("hook"); h != nil {
+		st.hook = Hook{File: h.text("wasm"), Call: h.text("call")}
+		if st.hook.File == "" || st.hook.Call == "" || st.hook.Call == "alloc" || st.method == WebSocket {
+			h.f.add(h.at, `as hook = { wasm = "sign.wasm", call = "sign" }`, "want wasm and call, of a step over HTTP")
+		}
+		h.end()
+	}
 	st.checks = t.texts("check", MaxChecks)
 	for _, x := range t.subs("extract", MaxVars) {
 		e := rawExtract{at: x.at, name: x.name(), json: x.text("json"), header: x.text("header"), regex: x.text("regex")}

@@ -1,6 +1,10 @@
 package load
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // Bounds of a scenario.
 const (
@@ -21,6 +25,12 @@ const (
 	maxName = 64
 	maxText = 1 << 20
 )
+
+// Hook is a function of a WASM module that changes a request before it is sent.
+type Hook struct {
+	File string // empty: none
+	Call string
+}
 
 // WebSocket is the method of a step that opens one.
 const WebSocket = "WEBSOCKET"
@@ -144,6 +154,7 @@ type rawRequest struct {
 	basicPassword string
 	redirects     int
 	messages      int
+	hook          Hook
 	timeout       time.Duration
 }
 
@@ -168,4 +179,17 @@ func FromURL(url string, rate float64, users int, length time.Duration) (*Scenar
 	s.Traffics = []Traffic{t}
 	s.checkTraffic(&s.Traffics[0])
 	return s, s.f.err()
+}
+
+// Hooks lists the files of modules that steps name.
+func (s *Scenario) Hooks() []string {
+	var out []string
+	for _, flow := range slices.Sorted(maps.Keys(s.flows)) {
+		for _, st := range s.flows[flow] {
+			if f := st.hook.File; f != "" && !slices.Contains(out, f) {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
 }

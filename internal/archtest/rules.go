@@ -157,8 +157,9 @@ var adapters = map[string][]string{
 	"forward":            {"api"},
 	"load/clock":         nil,
 	"load/cookies":       nil,
-	"load/engine":        {"load/clock", "load/cookies", "load/h1", "load/ws"},
+	"load/engine":        {"load/clock", "load/cookies", "load/h1", "load/hook", "load/ws"},
 	"load/h1":            nil,
+	"load/hook":          nil,
 	"load/live":          {"api"},
 	"load/push":          {"internal/wait"},
 	"load/ws":            nil,
@@ -288,7 +289,7 @@ var top = map[string][]string{
 	"cmd/skein/jobs":       {"internal/wait", "offline", "api", "client", "config", "present", "cmd/skein/cli", "cmd/skein/joblogs", "cmd/skein/joboutputs", "cmd/skein/jobtrace", "cmd/skein/workers", "scheduler/zone"},
 	"cmd/skein/local":      {"daemon", "docs", "docs/topics", "offline", "outside", "internal/certfile", "internal/demo", "api", "client", "config", "present", "web", "cmd/skein/cli"},
 	"cmd/skein/workers":    {"api", "present", "cmd/skein/cli"},
-	"cmd/skein/loadtest":   {"api", "config", "load", "load/bundle", "load/convert", "load/engine", "load/guard", "load/live", "load/push", "load/slice", "load/report", "load/rule", "load/stat", "present", "tui/loadview", "cmd/skein/cli"},
+	"cmd/skein/loadtest":   {"api", "config", "load", "load/bundle", "load/convert", "load/engine", "load/guard", "load/hook", "load/live", "load/push", "load/slice", "load/report", "load/rule", "load/stat", "present", "tui/loadview", "cmd/skein/cli"},
 	"cmd/skein/man":        {"config", "docs/topics", "cmd/skein/cli"},
 
 	// Outside workers are what runs them; the hosts are processes, as of every demo.

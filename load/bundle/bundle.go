@@ -48,6 +48,9 @@ func Needs(s *load.Scenario) []string {
 	for _, d := range s.Data {
 		add(d.File)
 	}
+	for _, name := range s.Hooks() {
+		add(name)
+	}
 	add(s.HTTP.TLS.CA)
 	add(s.HTTP.TLS.Cert)
 	add(s.HTTP.TLS.Key)

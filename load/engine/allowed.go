@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/guard"
@@ -105,28 +104,5 @@ func counted(c net.Conn, o *origin, release func()) net.Conn {
 	if o.entry == nil || o.entry.open == nil {
 		return c
 	}
-	limited := &limitedConn{c, release}
-	if _, ok := c.(syscall.Conn); ok {
-		return &limitedSocket{limited}
-	}
-	return limited
-}
-
-type limitedConn struct {
-	net.Conn
-	release func()
-}
-
-// Close implements net.Conn.
-func (c *limitedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
-}
-
-// limitedSocket is one of the kernel, which says whether it is alive.
-type limitedSocket struct{ *limitedConn }
-
-// SyscallConn implements syscall.Conn.
-func (c *limitedSocket) SyscallConn() (syscall.RawConn, error) {
-	return c.Conn.(syscall.Conn).SyscallConn() //nolint:forcetypeassert // see counted
+	return h1.Closing(c, release)
 }

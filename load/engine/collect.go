@@ -50,9 +50,6 @@ func (s *shard) swap() *stat.Bank {
 }
 
 const (
-	// harmTime is for how long more than half of the requests must fail before a run
-	// ends for its target's sake.
-	harmTime = 30
 	// stopGrace is what is under way has when somebody stops a run.
 	stopGrace = 2 * time.Second
 )
@@ -71,7 +68,7 @@ type collector struct {
 	drops  uint64
 	gap    time.Duration
 	cpu    clock.Meter
-	harm   harmMeter
+	harm   rule.Harm
 	cutAt  time.Time
 }
 
@@ -204,7 +201,7 @@ func (c *collector) one(first bool, length time.Duration) {
 	} else if o := c.judge.Add(at, c.window); o != nil {
 		c.e.end("the threshold " + o.Text + " ended it")
 	}
-	if c.harm.next(c.window) && !c.e.o.AllowBreak {
+	if c.harm.Next(c.window) && !c.e.o.AllowBreak {
 		c.e.end("more than half of the requests failed for 30 s: the target breaks")
 	}
 	c.second.Add(c.window)
@@ -285,33 +282,4 @@ func (c *collector) result() *report.Run {
 		return 1
 	})
 	return r
-}
-
-// harmMeter looks whether a target breaks.
-type harmMeter struct {
-	all, bad uint64 // of this second
-	windows  int
-	seconds  int // in a row, of which more than half failed
-}
-
-func (m *harmMeter) next(w *stat.Bank) bool {
-	for i := range w.Series {
-		for c, n := range w.Series[i].Classes {
-			m.all += n
-			if load.Class(c).Harm() {
-				m.bad += n
-			}
-		}
-	}
-	if m.windows++; m.windows < int(time.Second/stat.Step) {
-		return m.seconds >= harmTime
-	}
-	switch {
-	case m.bad*2 > m.all:
-		m.seconds++
-	case m.all > 0:
-		m.seconds = 0
-	}
-	m.all, m.bad, m.windows = 0, 0, 0
-	return m.seconds >= harmTime
 }

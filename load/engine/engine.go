@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/clock"
 	"github.com/skein-project/skein/load/guard"
+	"github.com/skein-project/skein/load/hook"
 	"github.com/skein-project/skein/load/pace"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/rule"
@@ -46,6 +47,7 @@ type Engine struct {
 type clients struct {
 	h2      *h2client
 	sockets *http.Client
+	modules *hook.Set // nil: no step has one
 }
 
 // crowd is how many users there were and are, and what of the plan is theirs by now.
@@ -123,6 +125,9 @@ func New(o Options) (*Engine, error) {
 			}
 		}
 		e.byStep = append(e.byStep, at)
+	}
+	if err := e.loadHooks(); err != nil {
+		return nil, err
 	}
 	for i := range p.Traffics {
 		e.traffics = append(e.traffics, newTraffic(e, &p.Traffics[i]))
@@ -376,6 +381,7 @@ func (e *Engine) finish() {
 		o.closeIdle()
 	}
 	e.h2.close()
+	_ = e.modules.Close(context.WithoutCancel(e.hard)) // nothing of them is needed
 }
 
 // onEnd has f called when nothing more begins; false: that is so already.

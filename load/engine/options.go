@@ -25,8 +25,9 @@ type Options struct {
 	PublicUsers int
 	// AllowBreak lets a run go on that breaks its target.
 	AllowBreak bool
-	TLS        *tls.Config // nil: as the plan says, with the system's roots
-	Agent      string      // the User-Agent of requests that say none
+	TLS        *tls.Config       // nil: as the plan says, with the system's roots
+	Hooks      map[string][]byte // modules that steps name, by their files
+	Agent      string            // the User-Agent of requests that say none
 	Seed       uint64
 	// Watch hears of each second; nil: nobody does. It must return at once.
 	Watch func(Status)

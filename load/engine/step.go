@@ -54,6 +54,9 @@ func (u *user) perform(l *lane, st *load.Step, intended time.Time, own bool) boo
 		}
 		return l.end(st, class, err)
 	}
+	if err := l.hooked(st, o); err != nil {
+		return l.end(st, load.Generator, err)
+	}
 	method, deadline := st.Method, l.begin.Add(st.Timeout)
 	for hop := 0; ; hop++ {
 		if err := u.e.slow(u, o); err != nil {

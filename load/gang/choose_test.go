@@ -3,6 +3,7 @@ package gang
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestChoose(t *testing.T) {
 		{Plan{On: []cluster.NodeID{"r"}, Users: 6, Connections: 6}, "connections in load.targets of the hosts allow 5 together"},
 		{Plan{On: []cluster.NodeID{"r"}, Users: 5, Connections: 5}, "[{r 1 }]"},
 	} {
-		got, err := Choose(c.p, append(all[:len(all):len(all)], Host{"r", Offer{MaxRate: 40, MaxRamp: 10, MaxConnections: 5}})[:len(all)+min(1, len(c.p.On))])
+		got, err := Choose(c.p, append(slices.Clip(all), Host{"r", Offer{MaxRate: 40, MaxRamp: 10, MaxConnections: 5}})[:len(all)+min(1, len(c.p.On))])
 		text := fmt.Sprint(got)
 		if err != nil {
 			text = err.Error()

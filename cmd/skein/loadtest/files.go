@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/guard"
+	"github.com/skein-project/skein/load/hook"
 	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/load/slice"
 )
@@ -23,6 +24,7 @@ type scenario struct {
 	plan  *load.Plan
 	rules []*rule.Rule
 	tls   *tls.Config
+	hooks map[string][]byte
 }
 
 // sources is what a scenario may take from beside it.
@@ -104,7 +106,13 @@ func compile(a *cli.App, s *load.Scenario, path string, from sources) (*scenario
 	if err != nil {
 		return nil, usage(path, err)
 	}
-	return &scenario{p, rules, conf}, nil
+	hooks := map[string][]byte{}
+	for _, name := range s.Hooks() {
+		if hooks[name], err = readFile(beside(name), hook.MaxModule); err != nil {
+			return nil, err
+		}
+	}
+	return &scenario{p, rules, conf, hooks}, nil
 }
 
 // readFile reads a file of at most so many bytes.

@@ -1,0 +1,131 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// guest is a module that is made of testdata.
+func guest(t *testing.T) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "guest.wasm")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildmode=c-shared", "-o", path, "./testdata/guest")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestCall: bytes in, bytes out, from many at a time; what goes wrong is an error and costs
+// no more than its instance; nothing of the host is seen.
+func TestCall(t *testing.T) {
+	files := map[string][]byte{"g.wasm": guest(t), "no.wasm": []byte("no")}
+	ctx := t.Context()
+	for _, c := range []struct {
+		call Call
+		want string
+	}{
+		{Call{"g.wasm", "nope"}, "exports no function nope"},
+		{Call{"g.wasm", "odd"}, "takes or returns something else"},
+		{Call{"h.wasm", "twice"}, "is not there"},
+		{Call{"no.wasm", "twice"}, "is no module"},
+	} {
+		if _, err := New(ctx, files, []Call{c.call}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.call, err, c.want)
+		}
+	}
+	var calls []Call
+	for _, name := range []string{"twice", "spin", "wide", "huge", "trap", "files"} {
+		calls = append(calls, Call{"g.wasm", name})
+	}
+	s, err := New(ctx, files, calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.Background()) //nolint:errcheck // the end of a test
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for k := range 20 {
+				text := fmt.Sprintf("%d-%d;", i, k)
+				if out, err := s.Call(ctx, calls[0], []byte(text)); err != nil || string(out) != text+text {
+					t.Errorf("%q, %v", out, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, c := range calls[1:5] {
+		if out, err := s.Call(ctx, c, []byte("x")); err == nil {
+			t.Errorf("%s: %.20q", c.Function, out)
+		}
+	}
+	if out, err := s.Call(ctx, calls[5], []byte("x")); err != nil || string(out) != "nothing" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if out, err := s.Call(ctx, calls[0], []byte("x")); err != nil || string(out) != "xx" {
+		t.Errorf("after what went wrong: %q, %v", out, err)
+	}
+}
+
+// TestAnswer: what a module says becomes a request, or an error.
+func TestAnswer(t *testing.T) {
+	for out, want := range map[string]string{
+		"A: b\nC: d\n\nbody\n\nmore": `[{A b} {C d}] "body\n\nmore"`,
+		"\nbody":                     `[] "body"`,
+		"\n":                         `[] ""`,
+		"A: \n\n":                    `[{A }] ""`,
+		"body":                       "no empty line",
+		"":                           "no empty line",
+		"A\n\n":                      "no field",
+		"A b: c\n\n":                 "no field",
+		"A: b\rC: d\n\n":             "no field",
+		"Content-Length: 5\n\n":      "no field",
+		"host: x\n\n":                "no field",
+		": x\n\n":                    "no field",
+	} {
+		fields, body, err := Answer([]byte(out))
+		got := fmt.Sprintf("%v %q", fields, body)
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %s", out, got, want)
+		}
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "guest.wasm")
+	cmd := exec.CommandContext(b.Context(), "go", "build", "-trimpath", "-buildmode=c-shared", "-o", path, "./testdata/guest")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := Call{"g.wasm", "twice"}
+	s, err := New(b.Context(), map[string][]byte{"g.wasm": text}, []Call{c})
+	if err != nil {
+		b.Fatal(err)
+	}
+	in := []byte(strings.Repeat("x", 200))
+	for b.Loop() {
+		if _, err := s.Call(b.Context(), c, in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
