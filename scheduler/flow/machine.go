@@ -405,6 +405,9 @@ func (n *node) parallel() int {
 // pump begins what may begin of a step.
 func (m *Machine) pump(i int) {
 	s := &m.steps[i]
+	if m.halted(i) {
+		s.queue = nil // see haltStep
+	}
 	for len(s.queue) > 0 && s.running < m.g.nodes[i].parallel() && m.turn.budget > 0 && !s.state.Final() {
 		k := s.queue[0]
 		s.queue = s.queue[1:]

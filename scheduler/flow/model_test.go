@@ -277,6 +277,7 @@ func TestModel(t *testing.T) {
 	if os.Getenv("SKEIN_PROVE") == "1" {
 		seeds = 100_000
 	}
+	model(t, 3220) // instances behind one whose provider is stopped do not begin
 	for seed := range seeds {
 		model(t, seed)
 	}
