@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/store"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/internal/breaker"
 	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/membership"
@@ -88,7 +89,7 @@ func (g *ground) local(w *work, o onions) coord.Local {
 // built it must not be asked.
 func (g *ground) newRouter(id *identity, p *peers, m *members, relief *relief.Relief) (*forward.Router, error) {
 	return forward.New(forward.Options{
-		Self: id.Node, Dial: p.dialer(forward.Proto), Lease: p.lease,
+		Self: id.Node, Dial: relief.Dialer(breaker.Forward, p.dialer(forward.Proto)), Lease: p.lease,
 		IsSponsor: id.roster.IsSponsor, Sponsors: p.sponsors, Sponsoring: func() bool { return m.sponsor.Active() },
 		Version: func(id cluster.NodeID) string { m, _ := p.svc.View().Member(id); return m.Version },
 		Now:     sysclock.Boot, Problem: backend.ProblemOf, Enter: relief.Enter, Logger: g.log, Registerer: g.reg,

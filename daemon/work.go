@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/gateway/crew"
+	"github.com/skein-project/skein/internal/breaker"
 	"github.com/skein-project/skein/internal/bucket"
 	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/load/bundle"
@@ -58,7 +59,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 	}
 	p.relief = w.relief
 	if w.Stores, err = kept.Open(kept.Options{
-		Dir: g.cfg.StateDir, Self: id.Node, Limits: g.cfg.Jobs, View: p.view, Log: h, Dial: p.dialer(artefact.Proto), Peers: p.owners, Logger: g.log, Registerer: g.reg,
+		Dir: g.cfg.StateDir, Self: id.Node, Limits: g.cfg.Jobs, View: p.view, Log: h, Dial: w.relief.Dialer(breaker.Blob, p.dialer(artefact.Proto)), Peers: p.owners, Logger: g.log, Registerer: g.reg,
 	}); err != nil {
 		return nil, err
 	}

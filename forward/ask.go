@@ -11,7 +11,9 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/internal/breaker"
 	"github.com/skein-project/skein/internal/wait"
+	"github.com/skein-project/skein/overload"
 )
 
 // Times of asking.
@@ -231,7 +233,7 @@ func (r *Router) send(ctx context.Context, op Info, to cluster.NodeID, actor str
 		return nil, fmt.Errorf("ask %s: %w", to, err)
 	}
 	dialCtx, cancelDial := context.WithTimeout(ctx, dialTime)
-	conn, err := r.o.Dial(dialCtx, to)
+	conn, err := r.o.Dial(asking(dialCtx, op), to)
 	cancelDial()
 	if err != nil {
 		return nil, err
@@ -260,6 +262,20 @@ func (r *Router) send(ctx context.Context, op Info, to cluster.NodeID, actor str
 		return nil, fmt.Errorf("ask %s: %w", to, err)
 	}
 	return c, nil
+}
+
+// asking says what a stream is for: what ends an overload, or shows it, is always tried,
+// though the host did not answer lately.
+func asking(ctx context.Context, op Info) context.Context {
+	kind, always := breaker.Forward, false
+	if op.Streams {
+		kind = breaker.Watch
+	}
+	switch op.Lane {
+	case overload.Vital, overload.Control, overload.Carried: // what is carried may be a stop
+		always = true
+	}
+	return breaker.Asking(ctx, kind, always)
 }
 
 // whileHolder returns when to no longer holds the lease, or when ctx ends.

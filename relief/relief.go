@@ -69,8 +69,9 @@ type Options struct {
 type Relief struct {
 	*pressure.Monitor
 	*gate.Gate
-	o   Options
-	log zerolog.Logger
+	o        Options
+	log      zerolog.Logger
+	breakers breakers
 
 	// Of Run's goroutine.
 	seat  overload.Seat
@@ -84,7 +85,10 @@ const checkName = "overload"
 func New(o Options) (*Relief, error) {
 	r := &Relief{o: o, log: o.Logger.With().Str("component", "overload").Logger()}
 	r.seat.MinTenure = o.MinTenure
-	var err error
+	err := r.newBreakers()
+	if err != nil {
+		return nil, fmt.Errorf("register breakers: %w", err)
+	}
 	if r.Gate, err = gate.New(gate.Options{
 		Level: func() overload.Level { return r.Level() }, Enabled: func() bool { return o.Setting().Enabled }, Registerer: o.Registerer,
 	}); err != nil {

@@ -229,7 +229,7 @@ var adapters = map[string][]string{
 }
 
 // leaves are helpers below every adapter; they import nothing of ours.
-var leaves = []string{"internal/advice", "internal/bucket", "internal/budget", "internal/certfile", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/sysclock", "internal/tool", "internal/wait"}
+var leaves = []string{"internal/advice", "internal/breaker", "internal/bucket", "internal/budget", "internal/certfile", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/sysclock", "internal/tool", "internal/wait"}
 
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
@@ -270,7 +270,7 @@ var rooms = map[string][]string{
 	"membership":            {"api", "coord", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "forward"},
 	"membership/deviceplan": {"mesh", "mesh/hostnet"},
 	"membership/lastseen":   {"coord", "coord/store"},
-	"relief":                {"api", "coord", "pressure", "pressure/gate", "scheduler"},
+	"relief":                {"api", "coord", "coord/transport", "pressure", "pressure/gate", "scheduler"},
 	"membership/voters":     {"api", "backend/convert", "coord", "forward"},
 }
 

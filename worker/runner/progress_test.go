@@ -63,3 +63,19 @@ func TestAsks(t *testing.T) {
 		}
 	}
 }
+
+// TestGuestAsks: a request of a guest goes with the progress before it, however short ago
+// that was told.
+func TestGuestAsks(t *testing.T) {
+	var told []Reply
+	w := guestWords{tell: func(r Reply) error { told = append(told, r); return nil }}
+	for _, line := range []string{"skein-progress 5\n", "skein-progress 6\n", "skein-extend 30 a large frame\n"} {
+		if _, err := w.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.end()
+	if len(told) != 2 || told[0].Progress != 5 || told[1].Progress != 6 || told[1].Ask == nil || *told[1].Ask != (Ask{30, "a large frame"}) || !told[1].Between() {
+		t.Errorf("%+v", told)
+	}
+}
