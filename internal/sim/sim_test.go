@@ -71,6 +71,16 @@ func TestSim(t *testing.T) {
 		fmt.Printf("profile=%s crash_failover %s release_handover %s\n", p, quantiles(fail), quantiles(hand))
 	}
 	if *zonesFlag > 0 {
+		late := 0
+		for _, r := range results {
+			if r.Late {
+				late++
+			}
+		}
+		fmt.Printf("releases that were lost on the way: %d of %d\n", late, ran)
+		if late > 1+ran/1000 {
+			t.Errorf("after %d of %d releases there was no new holder within a second and three round trips", late, ran)
+		}
 		for _, p := range []cluster.Profile{cluster.ProfileClassic, cluster.ProfileLAN, cluster.ProfileFast} {
 			var one, all, hand []time.Duration
 			for _, r := range results {

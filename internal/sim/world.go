@@ -106,6 +106,7 @@ type Result struct {
 	// Handover and Failover are the times from a release, and from a crash
 	// of the holder, to the next holder in a healthy network; 0: not measured.
 	Handover, Failover time.Duration
+	Late               bool          // it took longer after a release, as packets of it were lost; with zones only
 	ZoneLost           time.Duration // from the loss of the holder's zone to the next holder
 	RTT                time.Duration // between the zones that are farthest apart; 0: there are none
 	Terms              int

@@ -2,6 +2,7 @@ package zone
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -183,7 +184,7 @@ func FuzzJudge(f *testing.F) {
 		}
 		// A host more that is well never makes a zone worse.
 		more := facts
-		more.Hosts = append(more.Hosts[:len(more.Hosts):len(more.Hosts)], good(1).Hosts...)
+		more.Hosts = append(slices.Clip(more.Hosts), good(1).Hosts...)
 		if w := judge(more); w.health > v.health && v.health != Healthy {
 			t.Errorf("%v with a good host more, %v without", w.health, v.health)
 		}
