@@ -245,6 +245,27 @@ func TestStopBeforeItsTurn(t *testing.T) {
 	}
 }
 
+// TestOneOwner: nobody takes all the places in which tests wait.
+func TestOneOwner(t *testing.T) {
+	c := newCluster(t, slice.Allowed{Enabled: true, Owners: []string{"*"}, Targets: map[string]guard.Limits{"127.0.0.1:9": {}}})
+	l := c.holder(t)
+	for i := range maxOwn {
+		if _, err := c.submit(t, l, fmt.Sprint(i), calm()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.submit(t, l, "more", calm()); err == nil || !strings.Contains(err.Error(), "8 load tests of uid:1 have not ended") {
+		t.Errorf("one more: %v", err)
+	}
+	text, err := calm().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.SubmitLoad(t.Context(), "uid:2", api.LoadRequest{Key: "k", Bundle: c.put(text)}); err != nil {
+		t.Errorf("of another owner: %v", err)
+	}
+}
+
 // TestHolderAgain: a holder that lost the lease meanwhile tells what came of a test, not how
 // far it was itself.
 func TestHolderAgain(t *testing.T) {

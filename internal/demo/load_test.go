@@ -172,11 +172,15 @@ func TestLoadOnHosts(t *testing.T) {
 	}
 
 	id = submit("--on", strings.Join(parts, ","), "--rate", "20", "--for", "10m", target.URL)
+	waits := submit("--on", strings.Join(parts, ","), "--rate", "20", "--for", "10m", target.URL)
 	classes, _ = sum(id, func() {
-		if _, _, code := run("stop", id, "--reason", "enough"); code != 0 {
+		if _, _, code := run("stop", "--all", "--reason", "enough"); code != 0 {
 			t.Errorf("stop: exit %d", code)
 		}
 	})
+	if r, err := asked.api.LoadRun(ctx, waits); err != nil || r.State != event.LoadEnded || r.Verdict != "stopped" {
+		t.Errorf("what waited: %+v, %v", r, err)
+	}
 	after := hits.Load()
 	doc = agree(id, classes, 0)
 	if doc.Verdict != "stopped" {

@@ -2,6 +2,7 @@ package slice
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/user"
@@ -68,6 +69,15 @@ func TestEngineOutOfItsMind(t *testing.T) {
 	}
 }
 
+// TestMain is the process of TestUser as well: this program itself, as that of a daemon is.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "load-slice" {
+		fmt.Fprintf(os.Stderr, "uid %d\n", os.Getuid())
+		os.Exit(3)
+	}
+	os.Exit(m.Run())
+}
+
 // TestUser: the engine has the rights of load.user, or does not begin.
 func TestUser(t *testing.T) {
 	nobody, err := user.Lookup("nobody")
@@ -79,7 +89,7 @@ func TestUser(t *testing.T) {
 			want = "load.user: "
 		}
 		h, err := New(Options{
-			Self: "n1", Argv: []string{"/bin/sh", "-c", "echo uid $(id -u) >&2; exit 3"}, Allowed: func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}, User: name} },
+			Self: "n1", Allowed: func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}, User: name} },
 			Never: func() []netip.Prefix { return nil }, Running: func() int { return 0 }, Logger: zerolog.Nop(),
 			Fetch: func(context.Context, cluster.Hash) ([]byte, error) { return []byte("{}"), nil },
 		})

@@ -387,12 +387,23 @@ func showTest(a *cli.App, r api.LoadRun) error {
 
 func stopCommand(a *cli.App) *cobra.Command {
 	var reason string
+	var all bool
 	cmd := &cobra.Command{
-		Use: "stop TEST", Short: "End a load test; what it counted is its result", Args: cli.Exactly(1, oneTest),
+		Use: "stop TEST | --all", Short: "End a load test; what it counted is its result",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if all {
+				return cli.Exactly(0, "with --all")(cmd, args)
+			}
+			return cli.Exactly(1, oneTest)(cmd, args)
+		},
 		Long: "No request begins any more, and what is under way has 2 s. The report is made of what was\n" +
-			"counted; the verdict is stopped, unless a threshold is breached.",
+			"counted; the verdict is stopped, unless a threshold is breached. --all ends all that have\n" +
+			"not ended, as far as you may.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				if all {
+					return stopAll(a, ctx, c, reason)
+				}
 				r, err := c.StopLoad(ctx, args[0], api.LoadStopRequest{Reason: reason})
 				if err != nil {
 					return err
@@ -402,7 +413,33 @@ func stopCommand(a *cli.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the log")
+	cmd.Flags().BoolVar(&all, "all", false, "all that have not ended")
 	return cmd
+}
+
+// stopAll ends all tests that have not ended; one that cannot be ended keeps no other from it.
+func stopAll(a *cli.App, ctx context.Context, c *api.Client, reason string) error {
+	list, err := c.LoadRuns(ctx)
+	if err != nil {
+		return err
+	}
+	out := api.LoadRuns{Header: list.Header, Runs: []api.LoadRun{}}
+	var failed []error
+	for _, r := range list.Runs {
+		if r.State == event.LoadEnded {
+			continue
+		}
+		now, err := c.StopLoad(ctx, string(r.ID), api.LoadStopRequest{Reason: reason})
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", r.ID, err))
+			continue
+		}
+		out.Runs = append(out.Runs, now)
+	}
+	if err := a.Show(cli.View{Body: out, Items: cli.Items(out.Runs), Table: func() present.Table { return testTable(out) }}); err != nil {
+		return err
+	}
+	return errors.Join(failed...)
 }
 
 // accepts checks which verdicts are good enough.
