@@ -88,7 +88,7 @@ func (m provider) begin(i, k int, own End, r *job.Result, left []job.OutputFile)
 
 // providerDocument is the config document of a provider.
 func (m provider) providerDocument(i, k int, r *job.Result, left []job.OutputFile) ([]byte, error) {
-	doc, err := data{m.Machine}.values(i, k)
+	doc, err := data(m).values(i, k)
 	if err != nil {
 		return nil, err
 	}

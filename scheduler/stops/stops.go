@@ -15,10 +15,10 @@ const (
 	// Lapse is how long a job that is to end waits for a worker that it
 	// cannot reach: by then the worker has fenced itself.
 	Lapse = 60 * time.Second
-	// Again is how often a worker is asked again to stop a job, and
-	// Settles how old the order must be for a Status to answer it: one that
-	// crossed it does not count.
-	Again   = 5 * time.Second
+	// Again is how often a worker is asked again to stop a job.
+	Again = 5 * time.Second
+	// Settles is how old the order must be for a Status to answer it: one that crossed it
+	// does not count.
 	Settles = time.Second
 )
 

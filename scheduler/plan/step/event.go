@@ -195,8 +195,10 @@ func (e JobAdded) String() string { return fmt.Sprintf("job_added %s", e.Job) }
 func (e JobStopped) String() string { return fmt.Sprintf("job_stopped %s by %s", e.Job, e.Actor) }
 
 // String implements fmt.Stringer.
-func (e JobConcluded) String() string { return "job_concluded " + string(e.Job) }
-func (e JobReleased) String() string  { return fmt.Sprintf("job_released %s by %s", e.Job, e.Actor) }
+func (e JobConcluded) String() string { return fmt.Sprintf("job_concluded %s", e.Job) }
+
+// String implements fmt.Stringer.
+func (e JobReleased) String() string { return fmt.Sprintf("job_released %s by %s", e.Job, e.Actor) }
 
 // String implements fmt.Stringer.
 func (e WorkerConnected) String() string {
