@@ -9,7 +9,7 @@ const (
 	window      = 30 * time.Second
 	firstPause  = 10 * time.Second
 	lastPause   = time.Minute
-	Jitter      = 0.2
+	jitterShare = 0.2
 	goodToClose = 3
 	// busyPause is when who was not let in because others try the host may come again.
 	busyPause = time.Second
@@ -112,6 +112,6 @@ func (b *breaker) half(now time.Duration) bool {
 
 func (b *breaker) open(life uint64, jitter float64, now time.Duration) {
 	pause := min(lastPause, firstPause<<min(b.opens, 8))
-	pause += time.Duration(Jitter * (2*jitter - 1) * float64(pause))
+	pause += time.Duration(jitterShare * (2*jitter - 1) * float64(pause))
 	*b = breaker{state: Open, until: now + pause, opens: b.opens + 1, life: life, used: now}
 }
