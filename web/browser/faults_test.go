@@ -27,8 +27,8 @@ const (
 )
 
 // faults has the page p and three more work at two gateways while hosts are killed, stopped
-// and cut off and pages close and open; each job is whole in the end, and none has a failed
-// attempt.
+// and cut off and pages close and open, and Redis is killed and emptied; each job is whole in
+// the end, and none has a failed attempt.
 func (v *venue) faults(p *tab) {
 	t := v.t
 	pages := []*tab{p}
@@ -109,6 +109,12 @@ func (v *venue) faults(p *tab) {
 			pages[n].do(chromedp.Navigate("about:blank"))
 			time.Sleep(pause)
 			v.begin(pages[n], v.gateways[n%2])
+			if v.redis != nil {
+				did["Redis killed"]++
+				if err := errors.Join(v.redis.Kill(), v.redis.Start(ctx), v.redis.Flush(ctx)); err != nil {
+					t.Error(err)
+				}
+			}
 		}
 		time.Sleep(2 * time.Second)
 	}

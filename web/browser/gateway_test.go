@@ -21,6 +21,8 @@ import (
 	"github.com/skein-project/skein/api"
 	names "github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/require"
+	"github.com/skein-project/skein/internal/servertest"
 )
 
 // venue is three hosts, of which two are gateways, and the pages of those.
@@ -28,8 +30,9 @@ type venue struct {
 	t        *testing.T
 	hosts    []*host
 	gateways []string
-	token    string     // for ann's workers
-	artefact names.Hash // pi
+	token    string            // for ann's workers
+	artefact names.Hash        // pi
+	redis    *servertest.Redis // what the gateways share, if they do
 }
 
 // newVenue starts one; more is of the configuration: of the table gateway on every host, of the
@@ -119,7 +122,8 @@ func visitor(t *testing.T) (v *venue, founder *host, p *tab) {
 // TestPortalOfDaemons: with an empty profile somebody opens the page of a gateway, its owner
 // claims it, a click, and it computes chunks of a job that count; the tab is closed in the
 // middle, and the job ends as it should, without a failed attempt. SKEIN_PROVE=1 then has
-// four pages work at two gateways under faults.
+// four pages work at two gateways under faults, with a memory of each gateway and with a
+// Redis that they share.
 func TestPortalOfDaemons(t *testing.T) {
 	v, founder, p := visitor(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -153,9 +157,33 @@ func TestPortalOfDaemons(t *testing.T) {
 	if j.State != job.Completed || j.Chunks.Accepted != 240 || j.Attempts.Failed > 0 {
 		t.Errorf("%s: %+v, %+v", j.State, j.Chunks, j.Attempts)
 	}
-	if proving() {
-		v.faults(p)
+	if !proving() {
+		return
 	}
+	v.faults(p)
+	shared := sharedVenue(t)
+	shared.faults(shared.page(shared.gateways[0]))
+}
+
+// sharedVenue is a venue whose gateways share a Redis.
+func sharedVenue(t *testing.T) *venue {
+	t.Helper()
+	require.Need(t, require.Redis)
+	base, err := os.MkdirTemp("", "rd") //nolint:usetesting // short enough for a socket's address
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(base) })
+	redis, err := servertest.StartRedis(t.Context(), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = redis.Stop() })
+	v := newVenue(t, func(int) (all, gateway, rest string) {
+		return "store = \"redis\"\n", "", fmt.Sprintf("[redis]\naddresses = \"unix://%s\"\n", redis.Socket)
+	})
+	v.redis = redis
+	return v
 }
 
 // TestPageStays: a page that is left open on a slow processor goes on computing and takes
