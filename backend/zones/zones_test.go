@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,9 +26,10 @@ import (
 
 // world is three hosts in two zones, and one in none.
 type world struct {
+	mu      sync.Mutex
 	view    *coord.View
 	workers []plan.WorkerView
-	told    []event.ZoneHealth
+	events  []event.ZoneHealth
 	start   time.Time
 	*Board
 	router *forward.Router
@@ -46,15 +48,21 @@ func newWorld(t *testing.T) *world {
 	}
 	var err error
 	w.router, err = forward.New(forward.Options{Self: "n1", Lease: func() forward.Lease {
-		return forward.Lease{Holder: w.view.Lease.Holder, Holding: w.view.Lease.Role == cluster.RoleHolder}
+		v := w.seen()
+		return forward.Lease{Holder: v.Lease.Holder, Holding: v.Lease.Role == cluster.RoleHolder}
 	}, Now: w.now, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Board = New(Options{
-		View: func() *coord.View { return w.view }, Workers: func() []plan.WorkerView { return w.workers }, Remote: w.router, Now: w.now,
+		View: w.seen, Workers: func() []plan.WorkerView {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return slices.Clone(w.workers)
+		},
+		Remote: w.router, Now: w.now,
 		Note: func(_ context.Context, _ event.Kind, body any) {
-			w.told = append(w.told, body.(event.ZoneHealth)) //nolint:forcetypeassert,errcheck // always one
+			w.change(func() { w.events = append(w.events, body.(event.ZoneHealth)) }) //nolint:forcetypeassert,errcheck // always one
 		},
 		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
 	})
@@ -63,6 +71,29 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) now() time.Duration { return time.Since(w.start) }
+
+// seen is a copy of the view.
+func (w *world) seen() *coord.View {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v := *w.view
+	v.Members = slices.Clone(v.Members)
+	return &v
+}
+
+// change changes the world at once.
+func (w *world) change(do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	do()
+}
+
+// told is what the log has heard.
+func (w *world) told() []event.ZoneHealth {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.events)
+}
 
 func (w *world) member(n cluster.NodeID) *coord.MemberView {
 	for i := range w.view.Members {
@@ -89,24 +120,24 @@ func TestBoard(t *testing.T) {
 		defer cancel()
 		go func() { _ = w.Run(ctx) }()
 		for i := range w.workers {
-			w.workers[i].Connected = false // which the new holder waits for
+			w.change(func() { w.workers[i].Connected = false }) // which the new holder waits for
 		}
 		time.Sleep(10 * time.Second)
 		for i := range w.workers {
-			w.workers[i].Connected = true
+			w.change(func() { w.workers[i].Connected = true })
 		}
 		time.Sleep(20 * time.Second)
 		got, err := w.Zones(t.Context())
-		if err != nil || len(got.Zones) != 2 || got.Holder != "n1" || got.Term != 3 || got.Unzoned != 1 || len(w.told) != 0 {
-			t.Fatalf("%+v %v, told %+v", got, err, w.told)
+		if err != nil || len(got.Zones) != 2 || got.Holder != "n1" || got.Term != 3 || got.Unzoned != 1 || len(w.told()) != 0 {
+			t.Fatalf("%+v %v, told %+v", got, err, w.told())
 		}
 		if z := got.Zones[0]; z.Zone != "ams" || z.Health != "healthy" || z.Hosts != 2 || z.Alive != 2 || z.Slots != 4 || z.Free != 2 || z.Voters != 1 || *z.RTTSeconds != 0.04 || z.ForSeconds < 25 {
 			t.Errorf("%+v", z)
 		}
-		w.member("n3").Health = cluster.Suspect
+		w.change(func() { w.member("n3").Health = cluster.Suspect })
 		time.Sleep(2 * time.Second)
-		if len(w.told) != 1 || w.told[0] != (event.ZoneHealth{Zone: "fra", Health: "unhealthy", Was: "healthy", Why: "none of 1 hosts is alive", Hosts: 1}) {
-			t.Fatalf("%+v", w.told)
+		if len(w.told()) != 1 || w.told()[0] != (event.ZoneHealth{Zone: "fra", Health: "unhealthy", Was: "healthy", Why: "none of 1 hosts is alive", Hosts: 1}) {
+			t.Fatalf("%+v", w.told())
 		}
 		if got, _ := w.Zones(t.Context()); got.Zones[1].Health != "unhealthy" || got.Zones[1].RTTSeconds != nil {
 			t.Errorf("%+v", got.Zones[1])
@@ -114,36 +145,38 @@ func TestBoard(t *testing.T) {
 		if n := gauges(w.Board); n != 2 {
 			t.Errorf("%d gauges", n)
 		}
-		w.member("n3").Health = cluster.Alive
+		w.change(func() { w.member("n3").Health = cluster.Alive })
 		time.Sleep(15 * time.Second)
-		if len(w.told) != 2 || w.told[1].Health != "healthy" || w.told[1].Alive != 1 {
-			t.Fatalf("%+v", w.told)
+		if len(w.told()) != 2 || w.told()[1].Health != "healthy" || w.told()[1].Alive != 1 {
+			t.Fatalf("%+v", w.told())
 		}
 		// Half of the workers of a zone are overloaded by their own word.
-		w.member("n2").Load = &wire.Load{wire.LoadLevel: uint32(overload.High)}
+		w.change(func() { w.member("n2").Load = &wire.Load{wire.LoadLevel: uint32(overload.High)} })
 		time.Sleep(2 * time.Second)
-		if len(w.told) != 3 || w.told[2].Health != "degraded" || w.told[2].Why != "of 2 workers: 1 overloaded" {
-			t.Fatalf("%+v", w.told)
+		if len(w.told()) != 3 || w.told()[2].Health != "degraded" || w.told()[2].Why != "of 2 workers: 1 overloaded" {
+			t.Fatalf("%+v", w.told())
 		}
 		// Its last member takes another zone: there is no such zone any more.
-		w.member("n3").Zone = "ams"
+		w.change(func() { w.member("n3").Zone = "ams" })
 		time.Sleep(2 * time.Second)
-		if last := w.told[len(w.told)-1]; last.Zone == "fra" && (last.Health != "unhealthy" || last.Hosts != 0) {
+		if last := w.told()[len(w.told())-1]; last.Zone == "fra" && (last.Health != "unhealthy" || last.Hosts != 0) {
 			t.Errorf("%+v", last)
 		}
 		if got, _ := w.Zones(t.Context()); len(got.Zones) != 1 {
 			t.Errorf("%+v", got)
 		}
 		// A member that does not know the event: nothing is written.
-		n := len(w.told)
-		w.member("n4").Level = event.KindZoneHealth.Since() - 1
-		w.member("n1").Health, w.member("n2").Health, w.member("n3").Health = cluster.Dead, cluster.Dead, cluster.Dead
+		n := len(w.told())
+		w.change(func() { w.member("n4").Level = event.KindZoneHealth.Since() - 1 })
+		w.change(func() {
+			w.member("n1").Health, w.member("n2").Health, w.member("n3").Health = cluster.Dead, cluster.Dead, cluster.Dead
+		})
 		time.Sleep(2 * time.Second)
-		if len(w.told) != n {
-			t.Errorf("%+v", w.told[n:])
+		if len(w.told()) != n {
+			t.Errorf("%+v", w.told()[n:])
 		}
 		// Without a holder this host tells what it sees.
-		w.view.Lease.Role, w.view.Lease.Holder = cluster.RoleStandby, ""
+		w.change(func() { w.view.Lease.Role, w.view.Lease.Holder = cluster.RoleStandby, "" })
 		time.Sleep(2 * time.Second)
 		if got, err := w.Zones(t.Context()); err != nil || got.Holder != "" || got.Zones[0].Health != "unhealthy" {
 			t.Errorf("%+v %v", got, err)

@@ -73,6 +73,8 @@ var slow = []struct{ pkg, cases string }{
 	{"./scheduler", "^Test(Model|Outsiders|HostileVisitors|FlowHolderDiesAtEveryEvent|HolderDiesInAFlow|Attacks)$"},
 	{"./store/redis", "^TestMutants$"},
 	{"./worker/executor", "^TestGuestSeesOnlyItsChunk$"}, // its runner compiles a module of Go
+	{"./load/hook", "^TestCall$"},                        // so does this, and the next
+	{"./load/engine", "^TestHooks$"},
 	{"./offline", "^TestDamageIsToldOnce$"},
 	{"./cmd/skein", "^TestScripts$"},
 	{"./status", "^Test(EveryRoleOnEveryRoute|UnknownParameters)$"}, // each route as everybody

@@ -106,8 +106,12 @@ func (w *show) loseRedis(ctx context.Context) error {
 
 // loseHolder kills whoever holds the lease.
 func (w *show) loseHolder(ctx context.Context) error {
-	if _, err := w.far(ctx, holderAt, "the holder is killed"); err != nil {
+	now, err := w.far(ctx, holderAt, "the holder is killed")
+	if err != nil {
 		return err
+	}
+	if float64(now.all) > holderEnd*float64(now.total) {
+		return &TooShortError{Before: "the next holder gives out a chunk"}
 	}
 	was, is, gap, err := w.s.KillHolder(ctx)
 	if err != nil {
@@ -115,8 +119,7 @@ func (w *show) loseHolder(ctx context.Context) error {
 	}
 	w.result.Holder = gap
 	w.s.Say("%s holds the lease and gave out its first chunk %.1f s after the kill", is.Name(), gap.Seconds())
-	now, err := w.count(ctx)
-	if err != nil {
+	if now, err = w.count(ctx); err != nil {
 		return err
 	}
 	if _, err := w.goOn(ctx, now, "outside workers work for the new holder"); err != nil {

@@ -22,7 +22,7 @@ import (
 const (
 	workers    = 200
 	chunks     = 4000
-	longWork   = 45 * time.Second // of computing, of all that computes
+	work       = 90 * time.Second // of computing, of all that computes
 	redisDown  = 5 * time.Second
 	demoTime   = 10 * time.Minute // limit of the whole demo, which takes 4 min on two processors
 	attachTime = 3 * time.Minute  // limit of one step that waits for outside workers
@@ -37,7 +37,17 @@ const (
 	fugoAt    = 0.20
 	redisAt   = 0.35
 	holderAt  = 0.50
+	holderEnd = 0.85 // so much is left for the next holder
 )
+
+// TooShortError says that the job was over, or nearly, before all was shown.
+type TooShortError struct {
+	Before string // what was to be shown next
+}
+
+func (e *TooShortError) Error() string {
+	return fmt.Sprintf("the job ended before %s: it is too short for this machine, give it more --iterations", e.Before)
+}
 
 // Options says how to show it.
 type Options struct {
@@ -47,8 +57,6 @@ type Options struct {
 	Workers, Chunks int
 	// Down is how long Redis and Centrifugo are away; 0: redisDown.
 	Down time.Duration
-	// Work is how long the job takes, unless Iterations says how many there are; 0: longWork.
-	Work time.Duration
 	// RunnerArgv starts a process that runs chunks of outside workers; nil: that of Exe.
 	RunnerArgv []string
 }
@@ -96,9 +104,6 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	}
 	if o.Down == 0 {
 		o.Down = redisDown
-	}
-	if o.Work == 0 {
-		o.Work = longWork
 	}
 	if o.RunnerArgv == nil {
 		o.RunnerArgv = []string{o.Exe, "runner"}
@@ -216,7 +221,7 @@ func (w *show) startHosts(ctx context.Context) error {
 
 // size is how many iterations the job has.
 func (w *show) size(ctx context.Context, spec job.Spec) (uint64, error) {
-	n, err := w.s.Calibrate(ctx, spec, w.o.Work)
+	n, err := w.s.Calibrate(ctx, spec, work)
 	if err == nil && w.o.Iterations == 0 {
 		n = uint64(float64(n) * more(children()))
 	}
@@ -298,7 +303,7 @@ func (w *show) follow(ctx context.Context, what string, ok func(count) bool) (co
 		case err == nil && ok(next):
 			return next, nil
 		case err == nil && next.over:
-			return next, fmt.Errorf("the job ended before %s: it is too short for this machine, give it more --iterations", what)
+			return next, &TooShortError{Before: what}
 		case err == nil && next.all > now.all:
 			now, moved = next, time.Now()
 		case time.Since(moved) > attachTime:
