@@ -110,8 +110,8 @@ func (w *show) loseHolder(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if float64(now.all) > holderEnd*float64(now.total) {
-		return &TooShortError{Before: "the next holder gives out a chunk"}
+	if share := float64(now.all) / float64(now.total); share > holderEnd {
+		return w.tooShort("the next holder gives out a chunk", share)
 	}
 	was, is, gap, err := w.s.KillHolder(ctx)
 	if err != nil {

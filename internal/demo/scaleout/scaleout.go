@@ -23,6 +23,7 @@ const (
 	workers    = 200
 	chunks     = 4000
 	work       = 90 * time.Second // of computing, of all that computes
+	enough     = 35 * time.Second // for all that is shown, where a short job is asked for
 	redisDown  = 5 * time.Second
 	demoTime   = 10 * time.Minute // limit of the whole demo, which takes 4 min on two processors
 	attachTime = 3 * time.Minute  // limit of one step that waits for outside workers
@@ -43,10 +44,18 @@ const (
 // TooShortError says that the job was over, or nearly, before all was shown.
 type TooShortError struct {
 	Before string // what was to be shown next
+	// Iterations are as many as would have been enough, by how long these took.
+	Iterations uint64
 }
 
 func (e *TooShortError) Error() string {
-	return fmt.Sprintf("the job ended before %s: it is too short for this machine, give it more --iterations", e.Before)
+	return fmt.Sprintf("the job ended before %s: it is too short for this machine, give it --iterations %.1e", e.Before, float64(e.Iterations))
+}
+
+// tooShort is that error, when so much of the job is done.
+func (w *show) tooShort(before string, share float64) error {
+	took := max(time.Since(w.began), time.Second)
+	return &TooShortError{Before: before, Iterations: uint64(float64(w.iterations) * share * enough.Seconds() / took.Seconds())}
 }
 
 // Options says how to show it.
@@ -75,19 +84,21 @@ type Result struct {
 
 // show is one demo.
 type show struct {
-	o        Options
-	s        *demo.Stage
-	redis    *servertest.Redis
-	pg       *servertest.Postgres
-	fugo     *fugo
-	gateways map[string]string // addresses, by host
-	balancer *balance.Balancer
-	url      string // of all gateways: the balancer's
-	crowd    *crowd
-	portal   *portal
-	job      job.ID
-	told     time.Time // of the latest line about how far the job is
-	result   Result
+	o          Options
+	s          *demo.Stage
+	redis      *servertest.Redis
+	pg         *servertest.Postgres
+	fugo       *fugo
+	gateways   map[string]string // addresses, by host
+	balancer   *balance.Balancer
+	url        string // of all gateways: the balancer's
+	crowd      *crowd
+	portal     *portal
+	job        job.ID
+	began      time.Time // of the job
+	iterations uint64
+	told       time.Time // of the latest line about how far the job is
+	result     Result
 }
 
 // Run shows it, and leaves nothing behind. What is missing on this machine is a
@@ -148,6 +159,7 @@ func (w *show) play(ctx context.Context) error {
 	if err := w.fromTable(ctx, spec); err != nil {
 		return because(ctx, err)
 	}
+	w.began, w.iterations = time.Now(), spec.Iterations
 	for _, lose := range []func(context.Context) error{w.loseGateway, w.loseFugo, w.loseRedis, w.loseHolder} {
 		if err := lose(ctx); err != nil {
 			return because(ctx, err)
@@ -303,7 +315,7 @@ func (w *show) follow(ctx context.Context, what string, ok func(count) bool) (co
 		case err == nil && ok(next):
 			return next, nil
 		case err == nil && next.over:
-			return next, &TooShortError{Before: what}
+			return next, w.tooShort(what, 1)
 		case err == nil && next.all > now.all:
 			now, moved = next, time.Now()
 		case time.Since(moved) > attachTime:
