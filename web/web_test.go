@@ -396,15 +396,15 @@ func TestAssets(t *testing.T) {
 	for path := range first {
 		look(path)
 	}
-	const mostLoad = 4_000
+	const mostFirst, most, mostPage = 25_000, 60_750, 4_500
 	begin, all := 0, 0
 	for path, n := range size {
 		if strings.HasSuffix(path, ".svg") {
 			continue
 		}
-		if strings.HasPrefix(path, "/assets/load-") { // comes when its page is opened, and only then
-			if t.Logf("the page of load tests: %d bytes", n); n > mostLoad {
-				t.Errorf("the page of load tests has %d bytes, want at most %d", n, mostLoad)
+		if strings.HasPrefix(path, "/assets/load-") || strings.HasPrefix(path, "/assets/flows-") { // pages that come when they are opened
+			if t.Logf("%s: %d bytes", path, n); n > mostPage {
+				t.Errorf("%s has %d bytes, want at most %d", path, n, mostPage)
 			}
 			continue
 		}
@@ -417,7 +417,6 @@ func TestAssets(t *testing.T) {
 	if len(size) < len(first)+2 {
 		t.Errorf("%d files, %d of them to begin with: nothing is loaded later", len(size), len(first))
 	}
-	const mostFirst, most = 25_000, 64_000
 	if begin > mostFirst || all > most {
 		t.Errorf("gzipped, the page begins with %d bytes of script and style and has %d: want at most %d and %d", begin, all, mostFirst, most)
 	}

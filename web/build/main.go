@@ -183,7 +183,9 @@ func split(source string) (scripts map[string][]byte, app string, first []string
 	o := options(source)
 	o.Format, o.Splitting, o.Metafile = api.FormatESModule, true, true
 	o.EntryNames, o.ChunkNames = "app-[hash]", "[name]-[hash]"
-	o.JSX, o.JSXImportSource = api.JSXAutomatic, "preact"
+	// Shorter than what calls of the automatic runtime come to.
+	o.TsconfigRaw = `{"compilerOptions": {"jsx": "react", "jsxFactory": "h", "jsxFragmentFactory": "Fragment"}}`
+	o.Inject = []string{filepath.Join(filepath.Dir(source), "h.ts")}
 	o.Plugins = []api.Plugin{lines}
 	r := api.Build(o)
 	if err := wrong(source, r); err != nil {

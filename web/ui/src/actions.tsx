@@ -1,4 +1,5 @@
-// The actions of the page: a closed list, each confirmed by the name that it is about.
+// The actions of the page: a closed list, each confirmed by the name that it is about. Those of
+// runs and of load tests lie with their pages.
 import { useState } from "preact/hooks";
 import { later } from "./later";
 import { looksBack, state } from "./store";
@@ -17,12 +18,12 @@ export interface Action {
   owner?: string;
 }
 
-const quoted = (s: string) => (/^[\w.:@-]+$/.test(s) ? s : "'" + s.replaceAll("'", "'\\''") + "'");
+export const quoted = (s: string) => (/^[\w.:@-]+$/.test(s) ? s : "'" + s.replaceAll("'", "'\\''") + "'");
 
 /** typable is the name, if it can be typed as it is shown. */
-const typable = (name: string, id: string) => (name && name.length <= 60 && name === name.trim() && clean(name) === name ? name : id);
+export const typable = (name: string, id: string) => (name && name.length <= 60 && name === name.trim() && clean(name) === name ? name : id);
 
-const field = (e: Entry, name: string) => (e.body as Record<string, unknown> | null)?.[name];
+export const field = (e: Entry, name: string) => (e.body as Record<string, unknown> | null)?.[name];
 
 export const actions = {
   stepDown: (holder: string): Action => ({
@@ -51,21 +52,6 @@ export const actions = {
     title: "Retry chunks", owner, path: `/v1/jobs/${encodeURIComponent(id)}/release`, body: {}, name: typable(name, id),
     consequence: "The chunks that were given up are tried again.", command: `skein job retry ${quoted(id)}`,
     audit: (e) => e.kind === "chunks_released" && field(e, "job") === id,
-  }),
-  stopRun: (id: string, name: string, owner: string): Action => ({
-    title: "Stop run", owner, path: `/v1/workflows/${encodeURIComponent(id)}/stop`, body: { reason: "asked in the page" }, name: typable(name, id), danger: true,
-    consequence: "The jobs of its steps end, then its teardown runs. What is completed keeps its outputs.", command: `skein workflow stop ${quoted(id)}`,
-    audit: (e) => e.kind === "workflow_stopped" && field(e, "run") === id,
-  }),
-  stopLoad: (id: string, name: string, owner: string): Action => ({
-    title: "Stop load test", owner, path: `/v1/load/${encodeURIComponent(id)}/stop`, body: { reason: "asked in the page" }, name: typable(name, id), danger: true,
-    consequence: "No request begins any more. What was counted is its result.", command: `skein load stop ${quoted(id)}`,
-    audit: (e) => e.kind === "load_run" && field(e, "run") === id && !!field(e, "stop"),
-  }),
-  retryRun: (id: string, name: string, owner: string): Action => ({
-    title: "Retry run", owner, path: `/v1/workflows/${encodeURIComponent(id)}/retry`, body: {}, name: typable(name, id),
-    consequence: "What is not completed begins again, in the same run. What is completed does not run again.", command: `skein workflow retry ${quoted(id)}`,
-    audit: (e) => e.kind === "workflow_retried" && field(e, "run") === id,
   }),
 };
 

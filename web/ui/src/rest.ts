@@ -10,6 +10,5 @@ export { Drawer } from "./pages/member";
 export { NetworkPage } from "./pages/network";
 export { OnionPage } from "./pages/onion";
 export { WorkersPage } from "./pages/workers";
-export { WorkflowsPage } from "./pages/workflows";
 // All parts reach what the page begins with, or that would be several files.
 import "./shell";

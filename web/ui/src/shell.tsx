@@ -14,7 +14,7 @@ const pages: [string, string, (p: { route: Route }) => any][] = [
   ["events", "Events", later(() => import("./rest").then((m) => m.EventsPage))],
   ["lease", "Lease", later(() => import("./rest").then((m) => m.LeasePage))],
   ["jobs", "Jobs", later(() => import("./rest").then((m) => m.JobsPage))],
-  ["workflows", "Workflows", later(() => import("./rest").then((m) => m.WorkflowsPage))],
+  ["workflows", "Workflows", later(() => import("./flows").then((m) => m.WorkflowsPage))],
   ["workers", "Workers", later(() => import("./rest").then((m) => m.WorkersPage))],
   ["onion", "Onion", later(() => import("./rest").then((m) => m.OnionPage))],
   ["load", "Load", later(() => import("./load").then((m) => m.LoadsPage), true)],

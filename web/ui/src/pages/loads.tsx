@@ -1,7 +1,7 @@
 // Load tests: the list, and one as it goes. No stream tells of them: the page asks while it
 // is open, and comes in a part of its own.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Act, actions } from "../actions";
+import { Act, type Action, field, quoted, typable } from "../actions";
 import { Card, Facts, Progress, State, Table, Text, Untold } from "../parts";
 import { link, type Route } from "../route";
 import { ask } from "../session";
@@ -52,6 +52,12 @@ function useAsked<T>(next: () => string, every: number, heard: (body: T) => bool
 
 const Wrong = ({ text }: { text: string }) => (text ? <p class="bad" role="alert"><Text most={300}>{text}</Text></p> : null);
 
+const stopLoad = (id: string, name: string, owner: string): Action => ({
+  title: "Stop load test", owner, path: `/v1/load/${encodeURIComponent(id)}/stop`, body: { reason: "asked in the page" }, name: typable(name, id), danger: true,
+  consequence: "No request begins any more. What was counted is its result.", command: `skein load stop ${quoted(id)}`,
+  audit: (e) => e.kind === "load_run" && field(e, "run") === id && !!field(e, "stop"),
+});
+
 export function LoadsPage({ route }: { route: Route }) {
   if (looksBack()) return <Untold title="Load tests" />;
   return route.rest[0] ? <One key={route.rest[0]} id={route.rest[0]} /> : <List />;
@@ -85,7 +91,7 @@ function One({ id }: { id: string }) {
   const all = steps.reduce((n, s) => n + s.requests, 0), failed = steps.reduce((n, s) => n + s.failed, 0), dropped = steps.reduce((n, s) => n + (s.dropped ?? 0), 0);
   const errors = steps.flatMap((s) => Object.entries(s.classes ?? {}).filter(([c]) => c !== "ok").map(([c, n]) => ({ key: c + " " + s.name, class: c, step: s.name, n }))).sort((a, b) => b.n - a.n);
   return <div class="grid">
-    <Card title={`Load test ${test.name || test.id}`} wide more={<span class="buttons">{going && <Act of={actions.stopLoad(test.id, test.name, test.owner)} />}<a href={link("load")}>all tests</a></span>}>
+    <Card title={`Load test ${test.name || test.id}`} wide more={<span class="buttons">{going && <Act of={stopLoad(test.id, test.name, test.owner)} />}<a href={link("load")}>all tests</a></span>}>
       <p class="sentence"><State of={good[word(test)] ?? word(test)} word={word(test)} />{test.why && <>: <Text>{test.why}</Text></>} {going && x && x.of > 0 && <Progress part={x.at} whole={x.of} label="of the planned time" />}</p>
       {going && x?.doing && x.doing !== "running" && <p class="dim"><Text>{x.doing}</Text></p>}
       {x?.warm && <p class="dim">Warming up: these requests are not judged.</p>}

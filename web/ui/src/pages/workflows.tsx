@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { Act, actions } from "../actions";
+import { Act, type Action, field, quoted, typable } from "../actions";
 import { arrangeSteps, type StepBox } from "../steps";
 import { Card, Facts, Job as JobLink, Progress, State, still, Table, Text, toneOf, Untold, useWidth } from "../parts";
 import { here, link, type Route } from "../route";
@@ -11,6 +11,17 @@ import type { Run, RunStep } from "../types";
 
 const states = ["completed", "running", "ready", "blocked", "failed", "timeout", "partial", "cancelled", "skipped"];
 const over = (state: string) => ["completed", "partial", "failed", "timeout", "cancelled", "skipped"].includes(state);
+
+const stopRun = (id: string, name: string, owner: string): Action => ({
+  title: "Stop run", owner, path: `/v1/workflows/${encodeURIComponent(id)}/stop`, body: { reason: "asked in the page" }, name: typable(name, id), danger: true,
+  consequence: "The jobs of its steps end, then its teardown runs. What is completed keeps its outputs.", command: `skein workflow stop ${quoted(id)}`,
+  audit: (e) => e.kind === "workflow_stopped" && field(e, "run") === id,
+});
+const retryRun = (id: string, name: string, owner: string): Action => ({
+  title: "Retry run", owner, path: `/v1/workflows/${encodeURIComponent(id)}/retry`, body: {}, name: typable(name, id),
+  consequence: "What is not completed begins again, in the same run. What is completed does not run again.", command: `skein workflow retry ${quoted(id)}`,
+  audit: (e) => e.kind === "workflow_retried" && field(e, "run") === id,
+});
 
 export function WorkflowsPage({ route }: { route: Route }) {
   if (looksBack()) return <Untold title="Workflows" />;
@@ -43,8 +54,8 @@ function One({ id, route }: { id: string; route: Route }) {
   const chosen = steps.find((s) => s.name === route.query.get("step"));
   return <div class="grid">
     <Card title={`Workflow ${r.name || r.id}`} wide more={<span class="buttons">
-      {!r.finished_at && <Act of={actions.stopRun(r.id, r.name, r.owner)} />}
-      {r.finished_at && r.state !== "completed" && <Act of={actions.retryRun(r.id, r.name, r.owner)} />}
+      {!r.finished_at && <Act of={stopRun(r.id, r.name, r.owner)} />}
+      {r.finished_at && r.state !== "completed" && <Act of={retryRun(r.id, r.name, r.owner)} />}
       <a href={link("workflows")}>all runs</a></span>}>
       <p class="sentence"><State of={r.state} />{r.reason && <>: <Text>{r.reason}</Text></>} {r.steps && <Progress part={done} whole={steps.length} label="steps that have ended" />}</p>
       {r.stopped_by && <p class="warn">Stopped by <Text most={60}>{r.stopped_by}</Text>{r.stop_reason && <>: <Text>{r.stop_reason}</Text></>}</p>}

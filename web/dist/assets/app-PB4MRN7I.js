@@ -1,2 +1,0 @@
-import{b as n,c as r,ia as i,j as e,o as l,p as m,v as d,w as a}from"./chunk-EYO2KXPV.js";var s=document.getElementById("app"),c=document.getElementById("plain");if(s){let f=r(),o=()=>{c?.remove(),n(a(i,{}),s)};if(c){let t=Date.now(),p=setInterval(()=>{!e.synced&&e.stream!=="locked"&&e.stream!=="ended"&&Date.now()-t<4e3||(clearInterval(p),o())},50)}else o();f.then(t=>{if(t&&l(),t)return d();e.stream="locked",m()})}
-/*! preact 10.29.8 is in this page: MIT license, Copyright (c) 2015-present Jason Miller */

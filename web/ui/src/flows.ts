@@ -1,0 +1,2 @@
+// The page of workflows: a part of its own.
+export { WorkflowsPage } from "./pages/workflows";
