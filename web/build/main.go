@@ -184,8 +184,8 @@ func split(source string) (scripts map[string][]byte, app string, first []string
 	o.Format, o.Splitting, o.Metafile = api.FormatESModule, true, true
 	o.EntryNames, o.ChunkNames = "app-[hash]", "[name]-[hash]"
 	// Shorter than what calls of the automatic runtime come to.
-	o.TsconfigRaw = `{"compilerOptions": {"jsx": "react", "jsxFactory": "h", "jsxFragmentFactory": "Fragment"}}`
-	o.Inject = []string{filepath.Join(filepath.Dir(source), "h.ts")}
+	o.TsconfigRaw = `{"compilerOptions": {"jsx": "react", "jsxFactory": "jsxElement", "jsxFragmentFactory": "jsxFragment"}}`
+	o.Inject = []string{filepath.Join(filepath.Dir(source), "jsx.ts")}
 	o.Plugins = []api.Plugin{lines}
 	r := api.Build(o)
 	if err := wrong(source, r); err != nil {

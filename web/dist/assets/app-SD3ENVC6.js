@@ -1,2 +1,0 @@
-import{f as i}from"./chunk-W6NHAFMW.js";import{A as d,a as r,d as n,e as m,n as e,s as l,t as a}from"./chunk-S5BAQESO.js";var s=document.getElementById("app"),c=document.getElementById("plain");if(s){let f=m(),o=()=>{c?.remove(),n(r(i,null),s)};if(c){let t=Date.now(),p=setInterval(()=>{!e.synced&&e.stream!=="locked"&&e.stream!=="ended"&&Date.now()-t<4e3||(clearInterval(p),o())},50)}else o();f.then(t=>{if(t&&l(),t)return d();e.stream="locked",a()})}
-/*! preact 10.29.8 is in this page: MIT license, Copyright (c) 2015-present Jason Miller */
