@@ -36,5 +36,4 @@ func sign(_, size uint32) uint64 {
 	return uint64(at(out))<<32 | uint64(len(out))
 }
 
-
 func main() {}
