@@ -215,3 +215,25 @@ func (a *App) EndArray(some bool) error {
 	_, err := io.WriteString(a.Out, end)
 	return err
 }
+
+// Element writes a thing of a long list as JSON or as a line of JSON; it reports false where
+// that is not the output. Whoever calls it ends the list.
+func (a *App) Element(v any, first bool) (bool, error) {
+	encode, before, after := json.Marshal, "", "\n"
+	switch a.Output {
+	case "json":
+		encode, after = func(v any) ([]byte, error) { return json.MarshalIndent(v, "  ", "  ") }, ""
+		if before = ",\n  "; first {
+			before = "[\n  "
+		}
+	case "jsonl":
+	default:
+		return false, nil
+	}
+	text, err := encode(v)
+	if err != nil {
+		return true, fmt.Errorf("encode %T: %w", v, err)
+	}
+	_, err = fmt.Fprintf(a.Out, "%s%s%s", before, text, after)
+	return true, err
+}

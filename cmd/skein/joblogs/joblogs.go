@@ -2,7 +2,6 @@ package joblogs
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -63,24 +62,7 @@ func logs(a *cli.App, ctx context.Context, id string, q api.JobLogQuery) error {
 		}
 		first := !some
 		some = true
-		switch a.Output {
-		case "json":
-			b, err := json.MarshalIndent(l, "  ", "  ")
-			if err != nil {
-				return fmt.Errorf("encode log: %w", err)
-			}
-			before := ",\n  "
-			if first {
-				before = "[\n  "
-			}
-			_, err = fmt.Fprintf(a.Out, "%s%s", before, b)
-			return err
-		case "jsonl":
-			b, err := json.Marshal(l)
-			if err != nil {
-				return fmt.Errorf("encode log: %w", err)
-			}
-			_, err = fmt.Fprintln(a.Out, string(b))
+		if done, err := a.Element(l, first); done {
 			return err
 		}
 		return w.write(l)

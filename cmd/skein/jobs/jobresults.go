@@ -2,8 +2,6 @@ package jobs
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -160,24 +158,7 @@ func chunkResults(a *cli.App, ctx context.Context, id string, q api.ChunkQuery) 
 }
 
 func chunkLines(a *cli.App, r api.ChunkResult, first bool) error {
-	switch a.Output {
-	case "json":
-		b, err := json.MarshalIndent(r, "  ", "  ")
-		if err != nil {
-			return fmt.Errorf("encode result: %w", err)
-		}
-		before := ",\n  "
-		if first {
-			before = "[\n  "
-		}
-		_, err = fmt.Fprintf(a.Out, "%s%s", before, b)
-		return err
-	case "jsonl":
-		b, err := json.Marshal(r)
-		if err != nil {
-			return fmt.Errorf("encode result: %w", err)
-		}
-		_, err = fmt.Fprintln(a.Out, string(b))
+	if done, err := a.Element(r, first); done {
 		return err
 	}
 	write := cli.WriteTSVRows
