@@ -1,2 +1,0 @@
-import{f as l}from"./chunk-OPKUF55E.js";import{A as i,a as r,d as n,e as m,n as e,s as a,t as d}from"./chunk-CFVGLS23.js";var c=document.getElementById("app"),s=document.getElementById("plain");if(c){let f=m(),o=()=>{s?.remove(),n(r(l,null),c)};if(s){let t=Date.now(),p=setInterval(()=>{!e.synced&&e.stream!=="locked"&&e.stream!=="ended"&&Date.now()-t<4e3||(clearInterval(p),o())},50)}else o();f.then(t=>{if(t&&a(),t)return i();e.stream="locked",d()})}
-/*! preact 10.29.8 is in this page: MIT license, Copyright (c) 2015-present Jason Miller */
