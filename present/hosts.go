@@ -111,8 +111,9 @@ func Hosts(m api.Members, workers []api.Worker) Table {
 	t.Columns = append(t.Columns, Column{Name: "SLOTS", Kind: Text, Rank: 3}, Column{Name: "RATE", Kind: Number, Rank: 3})
 	for i, x := range m.Members {
 		slots, speed := Cell{Text: Unknown}, Cell{Text: Unknown}
-		if w, ok := of[x.Node]; ok && (x.Self || answers(x.State)) {
-			// What it has beyond its slots waits there.
+		// The holder counts both, and one that is suspect keeps its chunks until it is dead.
+		// What a host has beyond its slots waits there.
+		if w, ok := of[x.Node]; ok && (x.Self || answers(x.State) || x.State == cluster.Suspect) {
 			slots.Text, speed = strconv.Itoa(min(w.Assigned, w.Slots))+"/"+strconv.Itoa(w.Slots), rate(w.RatePerSecond)
 		}
 		t.Rows[i] = append(t.Rows[i], slots, speed)

@@ -53,8 +53,10 @@ func TestOldIsNotNew(t *testing.T) {
 		{"alive host", hosts(cluster.Alive, false), "RATE", "150M/s"},
 		{"suspect host", hosts(cluster.Suspect, false), "RTT", "-"},
 		{"suspect host", hosts(cluster.Suspect, false), "PATH", "-"},
-		{"suspect host", hosts(cluster.Suspect, false), "SLOTS", "-"},
-		{"suspect host", hosts(cluster.Suspect, false), "RATE", "-"},
+		{"suspect host", hosts(cluster.Suspect, false), "SLOTS", "2/8"}, // what the holder counts
+		{"suspect host", hosts(cluster.Suspect, false), "RATE", "150M/s"},
+		{"dead host", hosts(cluster.Dead, false), "SLOTS", "-"},
+		{"dead host", hosts(cluster.Dead, false), "RATE", "-"},
 		{"dead host", hosts(cluster.Dead, false), "RTT", "-"},
 		{"stopped host", hosts(cluster.Dead, true), "STATE", "stopped"},
 		{"link to an alive host", links(cluster.Alive, false), "RTT", "1.1ms"},
