@@ -8,13 +8,33 @@ import (
 // maxFound bounds how many of several an error names.
 const maxFound = 8
 
-// One is the only one of what was found by the text of a person; else a *Problem says
-// that there is none, or which ones there are. one and several are what it is called,
-// list is the command that shows all.
-func One(found []string, text, one, several, list string) (string, error) {
+// Named is what a person calls by its id, the beginning of it, or its name.
+type Named struct{ ID, Name, Owner string }
+
+// Find returns the id of the one of list that text calls among those of owner (empty:
+// everybody's): by its id, else its name, else the beginning of its id. Else a *Problem says
+// that there is none, or which ones there are. one and several are what it is called, command
+// is the one that shows all.
+func Find(list []Named, text, owner, one, several, command string) (string, error) {
+	var named, begun []string
+	for _, x := range list {
+		switch {
+		case owner != "" && x.Owner != owner:
+		case x.ID == text:
+			return x.ID, nil
+		case x.Name == text:
+			named = append(named, x.ID)
+		case strings.HasPrefix(x.ID, text):
+			begun = append(begun, x.ID)
+		}
+	}
+	found := named
+	if len(named) == 0 {
+		found = begun
+	}
 	switch n := len(found); {
 	case n == 0:
-		return "", Errorf(CodeNotFound, "no %s is called or begins with %.64q", one, text).WithHint("%s", list)
+		return "", Errorf(CodeNotFound, "no %s is called or begins with %.64q", one, text).WithHint("%s", command)
 	case n == 1:
 		return found[0], nil
 	case n > maxFound:

@@ -362,19 +362,13 @@ func (l *Loads) run(id event.LoadID) (r fold.Run, ok bool) {
 
 // FindLoad implements loads.Control of package status.
 func (l *Loads) FindLoad(text, owner string) (event.LoadID, error) {
-	var list []fold.Run
-	l.o.Log.View(func(st *state.State) { list = st.Loads().Runs() })
-	var found []string
-	for _, r := range slices.Backward(list) {
-		switch {
-		case owner != "" && r.Owner != owner:
-		case string(r.Run) == text:
-			return r.Run, nil
-		case strings.HasPrefix(string(r.Run), text), r.Name == text:
-			found = append(found, string(r.Run))
+	var list []api.Named
+	l.o.Log.View(func(st *state.State) {
+		for _, r := range slices.Backward(st.Loads().Runs()) {
+			list = append(list, api.Named{ID: string(r.Run), Name: r.Name, Owner: r.Owner})
 		}
-	}
-	id, err := api.One(found, text, "load test", "load tests", "skein load ls")
+	})
+	id, err := api.Find(list, text, owner, "load test", "load tests", "skein load ls")
 	return event.LoadID(id), err
 }
 

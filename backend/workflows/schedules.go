@@ -124,25 +124,13 @@ func (w *Runs) changeScheduleHere(ctx context.Context, by forward.Asker, q forwa
 
 // FindSchedule implements workflows.Control of package status.
 func (w *Runs) FindSchedule(text, owner string) (flow.ScheduleID, error) {
-	var list []schedules.Schedule
-	w.o.Log.View(func(st *state.State) { list = st.Schedules().Schedules() })
-	var named, begun []string
-	for _, s := range list {
-		switch {
-		case owner != "" && s.Owner != owner:
-		case string(s.Schedule) == text:
-			return s.Schedule, nil
-		case s.Name == text:
-			named = append(named, string(s.Schedule))
-		case strings.HasPrefix(string(s.Schedule), text):
-			begun = append(begun, string(s.Schedule))
+	var list []api.Named
+	w.o.Log.View(func(st *state.State) {
+		for _, s := range st.Schedules().Schedules() {
+			list = append(list, api.Named{ID: string(s.Schedule), Name: s.Name, Owner: s.Owner})
 		}
-	}
-	found := named
-	if len(named) == 0 {
-		found = begun
-	}
-	id, err := api.One(found, text, "schedule", "schedules", "skein schedule ls")
+	})
+	id, err := api.Find(list, text, owner, "schedule", "schedules", "skein schedule ls")
 	return flow.ScheduleID(id), err
 }
 

@@ -258,19 +258,13 @@ func (w *Runs) WorkflowOwner(id flow.RunID) string {
 
 // FindWorkflow implements workflows.Control of package status.
 func (w *Runs) FindWorkflow(text, owner string) (flow.RunID, error) {
-	var list []flows.Run
-	w.o.Log.View(func(st *state.State) { list = st.Flows().Runs() })
-	var found []string
-	for _, r := range slices.Backward(list) {
-		switch {
-		case owner != "" && r.Owner != owner:
-		case string(r.Run) == text:
-			return r.Run, nil
-		case strings.HasPrefix(string(r.Run), text), r.Name == text:
-			found = append(found, string(r.Run))
+	var list []api.Named
+	w.o.Log.View(func(st *state.State) {
+		for _, r := range slices.Backward(st.Flows().Runs()) {
+			list = append(list, api.Named{ID: string(r.Run), Name: r.Name, Owner: r.Owner})
 		}
-	}
-	id, err := api.One(found, text, "run of a workflow", "runs", "skein workflow ls")
+	})
+	id, err := api.Find(list, text, owner, "run of a workflow", "runs", "skein workflow ls")
 	return flow.RunID(id), err
 }
 
