@@ -54,7 +54,12 @@ func (j LocalJob) store(dir string) (s localStores, spec job.Spec, err error) {
 			return s, spec, fmt.Errorf("file %s: %w", name, err)
 		}
 	}
-	return s, spec, spec.Validate()
+	if err = spec.Validate(); err != nil {
+		return s, spec, err
+	}
+	// Who may run it, where, and how many hosts must agree are questions of a cluster.
+	spec.Permission, spec.Zones, spec.Replication = job.Permission{}, nil, job.Replication{}
+	return s, spec, nil
 }
 
 // checkFiles refuses a job whose files are not here, or whose chunks leave some nowhere.
@@ -65,6 +70,8 @@ func (j LocalJob) checkFiles() error {
 		}
 	}
 	switch {
+	case len(j.Spec.After) > 0:
+		return errors.New("after names jobs of a cluster, and there is none here")
 	case len(j.Spec.Outputs) > 0 && j.To == "":
 		return errors.New("the chunks of the job leave files, and nothing says where they go: --to DIR")
 	case len(j.Spec.Outputs) == 0 && j.To != "":

@@ -202,6 +202,16 @@ func TestLocalJobEqualsCluster(t *testing.T) {
 		t.Errorf("header %+v, submitted %s, finished %v", got.Header, got.SubmittedAt, got.FinishedAt)
 	}
 
+	alone := local // what only a cluster could fulfil is not waited for
+	alone.Spec.Permission.Access, alone.Spec.Zones, alone.Spec.Replication.Policy = job.AccessOwner, []string{"eu"}, job.CheckAll
+	if got, err = offline.RunLocal(ctx, alone); err != nil || !reflect.DeepEqual(got.Aggregates, want.Aggregates) {
+		t.Errorf("of its owner's hosts in a zone, computed twice: %v, %s %+v", err, got.State, got.Aggregates)
+	}
+	alone.Spec.After = []string{string(sub.Job)}
+	if _, err = offline.RunLocal(ctx, alone); err == nil || !strings.Contains(err.Error(), "after names jobs of a cluster") {
+		t.Errorf("after a job of a cluster: %v", err)
+	}
+
 	auto := local
 	auto.Spec.Key, auto.Spec.Chunk = "auto", 0
 	auto.Spec = auto.Spec.WithDefaults()
