@@ -208,6 +208,7 @@ prove-overload: build ## the ladder against its twin, parsers fuzzed, goodput at
 prove-zones: build ## 20 000 simulated clusters with zones 50-300 ms apart, each zone lost; choices of zones; real hosts in zones
 	$(MAKE) sim SEEDS=20000 ZONES=3
 	$(GO) test -race -count=1 -v -timeout 30m ./scheduler/zone ./backend/zones ./cluster/flow
+	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 30m -run 'TestError|TestZones' ./coord/distance ./coord
 	$(MAKE) fuzz FUZZTIME=30s FUZZPKGS=./scheduler/zone
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'TestZones$$' ./internal/demo
 

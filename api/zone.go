@@ -42,9 +42,12 @@ type Zone struct {
 	Free       int     `json:"free"`    // slots that have nothing to do
 	Queued     int     `json:"queued"`  // attempts that wait there for one
 	Voters     int     `json:"voters"`
-	// RTTSeconds is the median of the round trips between the answering host and the
-	// hosts there; null: it measured none.
+	// RTTSeconds is how far the zone is from the host that answers; null: it does not
+	// know. RTTFrom says how it knows: measured (the median of its own round trips to the
+	// hosts there, of the last 5 minutes), reported (the median of what at least 3 other
+	// hosts measured between the two zones) or estimated (by network coordinates).
 	RTTSeconds *float64 `json:"rtt_seconds"`
+	RTTFrom    string   `json:"rtt_from,omitempty"`
 }
 
 // Candidates are the zones as zone.Choose takes them.

@@ -73,6 +73,7 @@ type world struct {
 	verify  member.Verifier
 	hosts   map[cluster.NodeID]*host
 	order   []cluster.NodeID
+	zones   []string // of the hosts that are made, in turn; none: all in z
 }
 
 // host is one host of a world, running or not.
@@ -134,6 +135,10 @@ func (w *world) addAt(node cluster.NodeID, priority uint32, addr netip.Addr) *ho
 		store: &memStore{}, version: "0.1.0", profile: w.profile, health: make(map[cluster.NodeID]cluster.Health),
 	}
 	h.log.Store(&LogState{})
+	zone := "z"
+	if len(w.zones) > 0 {
+		zone = w.zones[(n-1)%len(w.zones)]
+	}
 	now := time.Now().Unix()
 	var err error
 	h.cert, err = member.Cert{
@@ -145,7 +150,7 @@ func (w *world) addAt(node cluster.NodeID, priority uint32, addr netip.Addr) *ho
 		w.t.Fatal(err)
 	}
 	h.ann, err = member.Ann{
-		IDPub: publicKey(h.key), WGPub: [32]byte{byte(n), byte(n >> 8)}, Epoch: 1, Issued: now, Zone: "z", Priority: priority,
+		IDPub: publicKey(h.key), WGPub: [32]byte{byte(n), byte(n >> 8)}, Epoch: 1, Issued: now, Zone: zone, Priority: priority,
 		Endpoints: []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), 51820)},
 	}.Sign(h.key)
 	if err != nil {

@@ -59,7 +59,7 @@ type heartbeats struct {
 // one.
 func (b *heartbeats) begin(now time.Duration) {
 	b.schedule.begin(now)
-	b.says.log.sample(now)
+	b.says.log.Sample(now)
 }
 
 // look asks the device where the peers are and prepares this round's hints.
@@ -81,6 +81,16 @@ func (b *heartbeats) look(now time.Duration) {
 		}
 	}
 	b.endpoints.Look(now, b.hosts.members, b.schedule.round, alive)
+	b.says.far.Round(b.hosts.self.Node, b.living, now)
+}
+
+// living yields the members, each with whether it lives as far as this host knows.
+func (b *heartbeats) living(yield func(cluster.Member, bool) bool) {
+	for _, m := range b.hosts.members {
+		if !yield(m, m.Node == b.hosts.self.Node || b.health.Of(m.Node) == cluster.Alive) {
+			return
+		}
+	}
 }
 
 // announceDuties sends some of the heartbeats by which everyone in a large cluster
@@ -146,6 +156,10 @@ func (b *heartbeats) send(to cluster.NodeID, now time.Duration, leaving bool) {
 		if err == nil {
 			p.sentAt = now
 			return
+		}
+		if wire.ReasonOf(err) == wire.ReasonSize && len(hints) <= 1 && hb.Place+hb.ZoneTrips != "" {
+			hb.Place, hb.ZoneTrips = "", ""
+			continue
 		}
 		if wire.ReasonOf(err) != wire.ReasonSize || len(hints) == 0 {
 			if b.gate.Pass("beat/" + string(to)) {

@@ -6,10 +6,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/distance"
 	"github.com/skein-project/skein/coord/election"
 	"github.com/skein-project/skein/coord/endpoint"
 	"github.com/skein-project/skein/coord/gossip"
 	"github.com/skein-project/skein/coord/health"
+	"github.com/skein-project/skein/coord/ownlog"
 	"github.com/skein-project/skein/coord/pathmtu"
 	"github.com/skein-project/skein/coord/share"
 	"github.com/skein-project/skein/coord/swim"
@@ -29,10 +31,11 @@ type listener struct {
 	records   *gossip.Records
 	shares    *share.Shares
 	endpoints *endpoint.Endpoints
-	log       *ownLog
+	log       *ownlog.Log
 	prober    *pathmtu.Prober
 	beats     *heartbeats
 	rtt       *prometheus.GaugeVec
+	far       *distance.Distances
 }
 
 // heartbeat learns what a peer says of itself.
@@ -52,10 +55,13 @@ func (l *listener) heartbeat(d transport.Delivery, hb wire.Heartbeat) {
 	p.beat, p.beatAt, p.skew = hb, d.At, d.Skew
 	p.beat.KnownPeers = nil
 	trip, round := p.rtt.Echo(hb, d.At)
-	if round {
-		l.sample(p, trip)
-	}
 	now := l.now()
+	if round {
+		l.sample(p, trip, hb.Place, now)
+	}
+	if hb.Members == wire.Digest(l.records.Digest()) { // it counts the same zones
+		l.far.Report(p.node, hb.ZoneTrips, now)
+	}
 	_, known := l.health.LastHeard(p.node)
 	l.health.Heartbeat(p.node, d.Msg.Boot, &hb, known || round)
 	switch {
@@ -71,8 +77,8 @@ func (l *listener) heartbeat(d transport.Delivery, hb wire.Heartbeat) {
 	l.prober.Heard(&p.path, p.node, &hb, len(l.hosts.members), now)
 	l.shares.OnBeat(d.Msg, &hb)
 	p.twin.seenBoot = hb.SeenBoot
-	l.log.sample(now)
-	p.caughtUp = l.log.coveredBy(hb.Log, hb.LogEvents, now)
+	l.log.Sample(now)
+	p.caughtUp = l.log.CoveredBy(hb.Log, hb.LogEvents, now)
 	if hb.Members != wire.Digest(l.records.Digest()) {
 		l.records.Want(p.node, hb.Members)
 	}
@@ -92,10 +98,15 @@ func (l *listener) heard(p *peerState, at time.Duration) {
 	}
 }
 
-// sample takes a round trip to p.
-func (l *listener) sample(p *peerState, trip time.Duration) {
-	if p.rtt.Sample(trip) {
-		l.rtt.WithLabelValues(string(p.node)).Set(p.rtt.Mean().Seconds())
+// sample takes a round trip to p, which says to be at place.
+func (l *listener) sample(p *peerState, trip time.Duration, place string, now time.Duration) {
+	if !p.rtt.Sample(trip) {
+		return
+	}
+	l.rtt.WithLabelValues(string(p.node)).Set(p.rtt.Mean().Seconds())
+	l.far.Trip(p.node, p.rtt.Mean(), now)
+	if !l.net.Paths().Onion(p.node) { // which is as far as six relays are
+		l.far.Coordinate(p.node, place, trip, now)
 	}
 }
 
@@ -139,6 +150,9 @@ func (l *listener) swim(d transport.Delivery, m swim.Message, state *wire.SwimSt
 		l.net.Reject(p.node, err)
 		return
 	}
+	if p.beat.Place = ""; state != nil {
+		p.beat.Place = state.Place
+	}
 	l.health.Receive(p.node, d.Msg.Boot, m)
 	l.direct(p, d.At)
 	if p.beatAt == 0 {
@@ -160,8 +174,8 @@ func (l *listener) state(p *peerState, st *wire.SwimState, at time.Duration) {
 	}
 	l.checkClaim(p, &hb)
 	p.beat = hb
-	l.log.sample(at)
-	p.caughtUp = l.log.coveredBy(hb.Log, hb.LogEvents, l.now())
+	l.log.Sample(at)
+	p.caughtUp = l.log.CoveredBy(hb.Log, hb.LogEvents, l.now())
 	if hb.Members != wire.Digest(l.records.Digest()) {
 		l.records.Want(p.node, hb.Members)
 	}
@@ -178,7 +192,7 @@ func (l *listener) informed(node cluster.NodeID, eligible bool) {
 func (l *listener) answered(node cluster.NodeID, sent, trip time.Duration) {
 	if p := l.hosts.peers[node]; p != nil {
 		p.rtt.Answer(sent)
-		l.sample(p, max(trip, time.Microsecond))
+		l.sample(p, max(trip, time.Microsecond), p.beat.Place, l.now())
 	}
 }
 

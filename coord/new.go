@@ -9,12 +9,14 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/clocks"
+	"github.com/skein-project/skein/coord/distance"
 	"github.com/skein-project/skein/coord/election"
 	"github.com/skein-project/skein/coord/endpoint"
 	"github.com/skein-project/skein/coord/gossip"
 	"github.com/skein-project/skein/coord/health"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/coord/notify"
+	"github.com/skein-project/skein/coord/ownlog"
 	"github.com/skein-project/skein/coord/path"
 	"github.com/skein-project/skein/coord/pathmtu"
 	"github.com/skein-project/skein/coord/share"
@@ -54,7 +56,7 @@ func build(o Options) (*Service, error) {
 		},
 		Lease: &Lease{now: o.Now, hosts: hosts},
 	}}
-	for _, part := range []func() error{b.transport, b.records, b.elector, b.shares, b.health, b.clocks, b.prober} {
+	for _, part := range []func() error{b.transport, b.records, b.elector, b.shares, b.health, b.clocks, b.prober, b.distances} {
 		if err := part(); err != nil {
 			return nil, err
 		}
@@ -75,6 +77,7 @@ type builder struct {
 	log  zerolog.Logger
 	gate *loglimit.Gate
 	s    *Service
+	far  *distance.Distances
 }
 
 func (b *builder) transport() (err error) {
@@ -216,14 +219,20 @@ func (b *builder) prober() (err error) {
 	return err
 }
 
+// distances makes what knows how far the others are.
+func (b *builder) distances() (err error) {
+	b.far, err = distance.New(b.o.Self, b.o.Registerer)
+	return err
+}
+
 // heartbeats makes the parts that send heartbeats and that take those of the others.
 func (b *builder) heartbeats() {
 	o, s, t := &b.o, b.s, b.o.Timing
 	m, elector := s.Members, s.Lease.elector
-	log := &ownLog{read: o.Log, within: max(caughtUpWithin, 2*t.Heartbeat)}
+	log := ownlog.New(o.Log, t.Heartbeat)
 	says := &statement{
 		version: o.Version, profile: o.Profile, local: o.Local, hosts: m.hosts, health: s.health, net: s.net, elector: elector,
-		records: m.records, shares: s.shares, log: log,
+		records: m.records, shares: s.shares, log: log, far: b.far, round: func() int { return s.beats.schedule.round },
 	}
 	s.beats = &heartbeats{
 		schedule: &schedule{
@@ -236,7 +245,7 @@ func (b *builder) heartbeats() {
 	s.listener = &listener{
 		now: o.Now, hosts: m.hosts, compat: &compat{version: o.Version, profile: o.Profile, views: s.views, log: b.log},
 		health: s.health, net: s.net, elector: elector, records: m.records, shares: s.shares, endpoints: m.endpoints, log: log,
-		prober: s.prober, beats: s.beats, rtt: b.m.rtt,
+		prober: s.prober, beats: s.beats, rtt: b.m.rtt, far: b.far,
 	}
 }
 
@@ -250,7 +259,7 @@ func (b *builder) views() {
 	}
 	maker := &viewMaker{
 		version: o.Version, profile: o.Profile, hosts: m.hosts, local: s.local, health: s.health, net: s.net, elector: elector, records: m.records,
-		shares: s.shares, endpoints: m.endpoints, log: s.beats.says.log, clocks: s.clocks, duplicates: s.duplicates, m: b.m,
+		shares: s.shares, endpoints: m.endpoints, log: s.beats.says.log, clocks: s.clocks, duplicates: s.duplicates, far: b.far, m: b.m,
 	}
 	s.views.make = maker.view
 }
@@ -260,7 +269,7 @@ func (b *builder) connect() {
 	s, m := b.s, b.s.Members
 	m.elector, m.health, m.shares, m.loop, m.views = s.Lease.elector, s.health, s.shares, s.loop, s.views
 	m.forget = []func(cluster.NodeID){
-		s.net.Forget, m.records.Forget, m.waiting.forget, s.shares.Forget, m.endpoints.Forget, s.health.Forget,
+		s.net.Forget, m.records.Forget, m.waiting.forget, s.shares.Forget, m.endpoints.Forget, s.health.Forget, b.far.Forget,
 		func(n cluster.NodeID) { b.m.rtt.DeleteLabelValues(string(n)) },
 	}
 	s.Lease.health, s.Lease.views, s.Lease.loop = s.health, s.views, s.loop

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/election"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/coord/ownlog"
 	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/lease"
@@ -35,12 +36,7 @@ type Store interface {
 }
 
 // LogState is the local event log in brief.
-type LogState struct {
-	Digest [16]byte // over the heads of all sources
-	// Events is the number of events of all sources together: a host that has
-	// as many as the holder had a few seconds ago counts as caught up.
-	Events uint64
-}
+type LogState = ownlog.State
 
 // Local is what this host says of itself in a heartbeat.
 type Local struct {

@@ -5,13 +5,19 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/coord/distance"
 	"github.com/skein-project/skein/coord/election"
 	"github.com/skein-project/skein/coord/gossip"
 	"github.com/skein-project/skein/coord/health"
+	"github.com/skein-project/skein/coord/ownlog"
 	"github.com/skein-project/skein/coord/share"
 	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/coord/wire"
 )
+
+// placeEvery is in how many rounds heartbeats say once where this host is, and once how
+// far the zones are.
+const placeEvery = 4
 
 // statement is what this host says of itself, in heartbeats and in swim's acks.
 type statement struct {
@@ -24,12 +30,14 @@ type statement struct {
 	elector *election.Elector
 	records *gossip.Records
 	shares  *share.Shares
-	log     *ownLog
+	log     *ownlog.Log
+	far     *distance.Distances
+	round   func() int // of heartbeats
 }
 
 // heartbeat is what this host says to p now.
 func (w *statement) heartbeat(p *peerState, now time.Duration, leaving bool) wire.Heartbeat {
-	st, local, own, self := w.elector.Status(), w.local(), w.log.newest(), &w.hosts.self
+	st, local, own, self := w.elector.Status(), w.local(), w.log.Newest(), &w.hosts.self
 	hb := wire.Heartbeat{
 		Role: w.role(leaving), LastPublish: local.LastPublish, IntroPoints: w.introPoints(local), Share: w.shares.Digest(),
 		Version: w.version, Level: event.Level, Profile: w.profile, Zone: self.Zone, Priority: self.Priority, Witness: self.Witness,
@@ -41,16 +49,23 @@ func (w *statement) heartbeat(p *peerState, now time.Duration, leaving bool) wir
 	if p.beatAt > 0 && p.beat.SentUS > 0 {
 		hb.EchoUS, hb.HeldUS = p.beat.SentUS, uint64(max(0, now-p.beatAt).Microseconds())
 	}
+	// What says where this host is takes the room of a hint, and few hear each heartbeat
+	// of a large cluster.
+	if r := w.round(); r%placeEvery == 0 {
+		hb.Place = w.far.Own()
+	} else if r%placeEvery == placeEvery/2 || w.health.Large() {
+		hb.ZoneTrips = w.far.Say()
+	}
 	hb.SeenBoot, hb.ProbeEcho = w.net.Twin(p.node, now), p.path.Echo(now)
 	return hb
 }
 
 // ack is what this host's acks say of it.
 func (w *statement) ack() *wire.SwimState {
-	st, own := w.elector.Status(), w.log.newest()
+	st, own := w.elector.Status(), w.log.Newest()
 	return &wire.SwimState{
 		Publishing: w.elector.Authority().MayPublish(), Term: st.Term, Holder: st.Holder, Members: w.records.Digest(),
-		Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber), Load: w.local().Load,
+		Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber), Load: w.local().Load, Place: w.far.Own(),
 	}
 }
 

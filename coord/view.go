@@ -8,6 +8,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord/clocks"
+	"github.com/skein-project/skein/coord/distance"
 	"github.com/skein-project/skein/coord/share"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/lease"
@@ -45,6 +46,8 @@ type View struct {
 	PublicEndpoint netip.AddrPort
 	NAT            bool
 	Clock          Clock
+	// Zones is how far the zones are, as far as that is known.
+	Zones map[string]distance.Zone
 }
 
 // Clock is what a host knows of its own wall clock.

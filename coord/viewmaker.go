@@ -7,10 +7,12 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord/clocks"
+	"github.com/skein-project/skein/coord/distance"
 	"github.com/skein-project/skein/coord/election"
 	"github.com/skein-project/skein/coord/endpoint"
 	"github.com/skein-project/skein/coord/gossip"
 	"github.com/skein-project/skein/coord/health"
+	"github.com/skein-project/skein/coord/ownlog"
 	"github.com/skein-project/skein/coord/share"
 	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/coord/wire"
@@ -32,9 +34,10 @@ type viewMaker struct {
 	records    *gossip.Records
 	shares     *share.Shares
 	endpoints  *endpoint.Endpoints
-	log        *ownLog
+	log        *ownlog.Log
 	clocks     *clocks.Clocks
 	duplicates *duplicates
+	far        *distance.Distances
 	m          *metrics
 }
 
@@ -51,7 +54,7 @@ func (v *viewMaker) view(now time.Duration) *View {
 		Self: v.hosts.self.Node, At: now, Version: v.version, Profile: v.profile, Digest: v.records.Digest(),
 		Lease: st, Publisher: st.Publisher, Publishing: v.elector.Authority().MayPublish(), LocalHealth: v.health.Score(),
 		Failing: maps.Clone(v.elector.Failing()), Members: make([]MemberView, 0, len(v.hosts.members)),
-		PublicEndpoint: v.endpoints.Public().At, NAT: v.endpoints.Public().NAT, Clock: v.clocks.View(offsets),
+		PublicEndpoint: v.endpoints.Public().At, NAT: v.endpoints.Public().NAT, Clock: v.clocks.View(offsets), Zones: v.far.Zones(),
 	}
 	stale := 0
 	counts := make(map[cluster.Health]int, 5)
@@ -81,7 +84,7 @@ func (v *viewMaker) member(m cluster.Member, st lease.Status, now time.Duration)
 		mv.Role = cluster.RoleWitness
 	}
 	if m.Node == v.hosts.self.Node {
-		own := v.log.newest()
+		own := v.log.Newest()
 		mv.Health, mv.LastHeard, mv.Heard, mv.CaughtUp = cluster.Alive, now, true, true
 		mv.Version, mv.Level, mv.Profile, mv.Term, mv.TermHolder = v.version, event.Level, v.profile, st.Term, st.Holder
 		mv.Publishing, mv.Abstains = v.elector.Authority().MayPublish(), st.Abstaining != ""
@@ -115,7 +118,7 @@ func (v *viewMaker) member(m cluster.Member, st lease.Status, now time.Duration)
 	mv.Version, mv.Level, mv.Profile, mv.Term, mv.TermHolder = p.beat.Version, p.beat.Level, p.beat.Profile, p.beat.Term, p.beat.Holder
 	mv.Publishing, mv.Abstains = p.core.Publishing, p.core.Abstains
 	mv.Eligible, mv.CaughtUp, mv.LogEvents, mv.Load = p.core.Eligible, p.core.CaughtUp, p.beat.LogEvents, p.beat.Load
-	if now-p.beatAt <= v.log.within {
+	if now-p.beatAt <= v.log.Within() {
 		mv.LogDigest = p.beat.Log
 	}
 	return mv

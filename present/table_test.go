@@ -72,8 +72,8 @@ func examples() map[string]Table {
 			{Node: "rome", Reason: "not_accepted", Text: "its host does not run the jobs of user:annemarie"},
 		}}),
 		"zones": Zones(api.Zones{Zones: []api.Zone{
-			{Zone: "frankfurt-east", Health: "healthy", ForSeconds: 86400 * 3, Hosts: 30, Alive: 30, Slots: 240, Free: 17, Voters: 2, RTTSeconds: new(0.0004)},
-			{Zone: "rome", Health: "degraded", Why: "of 4 workers: 1 stuck, 1 not ready, 1 overloaded", ForSeconds: 12.5, Hosts: 4, Alive: 4, Drained: 1, Slots: 8, Queued: 12, Voters: 1, RTTSeconds: new(0.051)},
+			{Zone: "frankfurt-east", Health: "healthy", ForSeconds: 86400 * 3, Hosts: 30, Alive: 30, Slots: 240, Free: 17, Voters: 2, RTTSeconds: new(0.0004), RTTFrom: "measured"},
+			{Zone: "rome", Health: "degraded", Why: "of 4 workers: 1 stuck, 1 not ready, 1 overloaded", ForSeconds: 12.5, Hosts: 4, Alive: 4, Drained: 1, Slots: 8, Queued: 12, Voters: 1, RTTSeconds: new(0.051), RTTFrom: "reported"},
 		}}),
 		"tokens": Tokens(api.Tokens{Header: header, Tokens: []api.Token{
 			{ID: "i1aaaaaaaa", ExpiresAt: noon.Add(time.Hour), Uses: 3, Spent: []cluster.NodeID{"rome"}},

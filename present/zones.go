@@ -19,6 +19,7 @@ func Zones(list api.Zones) Table {
 		more("DRAINED", Number, func(x Z) Cell { return whole(x.Drained) }),
 		col("VOTERS", Number, 4, func(x Z) Cell { return whole(x.Voters) }),
 		col("RTT", Time, 5, func(x Z) Cell { return span(x.RTTSeconds) }),
+		col("FROM", Text, 7, func(x Z) Cell { return word(x.RTTFrom) }),
 		col("FOR", Time, 6, func(x Z) Cell { return span(&x.ForSeconds) }),
 		col("WHY", Text, 1, func(x Z) Cell { return word(x.Why) }),
 	)

@@ -193,8 +193,8 @@ func (z *Board) Zones(ctx context.Context) (api.Zones, error) {
 // measure says how far the zones are from this host.
 func measure(v *coord.View, out *api.Zones) {
 	for i := range out.Zones {
-		if rtt := median(v, out.Zones[i].Zone); rtt > 0 {
-			out.Zones[i].RTTSeconds = new(rtt.Seconds())
+		if far, ok := v.Zones[out.Zones[i].Zone]; ok {
+			out.Zones[i].RTTSeconds, out.Zones[i].RTTFrom = new(far.RTT.Seconds()), string(far.From)
 		} else if self, ok := v.Member(v.Self); ok && self.Zone == out.Zones[i].Zone {
 			out.Zones[i].RTTSeconds = new(float64) // it is alone there
 		}
@@ -227,22 +227,6 @@ func list(v *coord.View, facts map[string]zone.Facts, state map[string]zone.Stat
 		out.Zones = append(out.Zones, x)
 	}
 	return out
-}
-
-// median is that of the round trips from this host to those of a zone that live; 0: none
-// was measured.
-func median(v *coord.View, name string) time.Duration {
-	var all []time.Duration
-	for _, m := range v.Members {
-		if m.Zone == name && m.Node != v.Self && m.RTT > 0 && m.Health == cluster.Alive {
-			all = append(all, m.RTT)
-		}
-	}
-	if len(all) == 0 {
-		return 0
-	}
-	slices.Sort(all)
-	return all[len(all)/2]
 }
 
 // Lost says of which zones with two hosts and more no host lives.

@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/distance"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/overload"
@@ -39,9 +40,10 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{view: &coord.View{Self: "n1"}, start: time.Now()}
 	w.view.Lease.Role, w.view.Lease.Holder, w.view.Lease.Term, w.view.Lease.Ready = cluster.RoleHolder, "n1", 3, true
+	w.view.Zones = map[string]distance.Zone{"ams": {RTT: 40 * time.Millisecond, From: distance.Measured}, "fra": {RTT: 40 * time.Millisecond, From: distance.Reported}}
 	w.view.Lease.Config.Voters = []cluster.NodeID{"n1", "n3"}
 	for node, zone := range map[cluster.NodeID]string{"n1": "ams", "n2": "ams", "n3": "fra", "n4": ""} {
-		m := coord.MemberView{Health: cluster.Alive, Heard: true, Level: event.Level, RTT: 40 * time.Millisecond}
+		m := coord.MemberView{Health: cluster.Alive, Heard: true, Level: event.Level}
 		m.Node, m.Zone = node, zone
 		w.view.Members = append(w.view.Members, m)
 		w.workers = append(w.workers, plan.WorkerView{Worker: node, Connected: true, Ready: true, Slots: 2, Window: 6, Tries: 1})
@@ -131,10 +133,10 @@ func TestBoard(t *testing.T) {
 		if err != nil || len(got.Zones) != 2 || got.Holder != "n1" || got.Term != 3 || got.Unzoned != 1 || len(w.told()) != 0 {
 			t.Fatalf("%+v %v, told %+v", got, err, w.told())
 		}
-		if z := got.Zones[0]; z.Zone != "ams" || z.Health != "healthy" || z.Hosts != 2 || z.Alive != 2 || z.Slots != 4 || z.Free != 2 || z.Voters != 1 || *z.RTTSeconds != 0.04 || z.ForSeconds < 25 {
+		if z := got.Zones[0]; z.Zone != "ams" || z.Health != "healthy" || z.Hosts != 2 || z.Alive != 2 || z.Slots != 4 || z.Free != 2 || z.Voters != 1 || *z.RTTSeconds != 0.04 || z.RTTFrom != "measured" || got.Zones[1].RTTFrom != "reported" || z.ForSeconds < 25 {
 			t.Errorf("%+v", z)
 		}
-		w.change(func() { w.member("n3").Health = cluster.Suspect })
+		w.change(func() { w.member("n3").Health, w.view.Zones = cluster.Suspect, map[string]distance.Zone{"ams": w.view.Zones["ams"]} })
 		time.Sleep(2 * time.Second)
 		if len(w.told()) != 1 || w.told()[0] != (event.ZoneHealth{Zone: "fra", Health: "unhealthy", Was: "healthy", Why: "none of 1 hosts is alive", Hosts: 1}) {
 			t.Fatalf("%+v", w.told())
@@ -283,7 +285,7 @@ func TestGivenCounts(t *testing.T) {
 		for i := range w.workers {
 			w.workers[i].Tries = 0
 		}
-		w.member("n3").RTT = 30 * time.Millisecond // fra is a little nearer
+		w.view.Zones["fra"] = distance.Zone{RTT: 30 * time.Millisecond, From: distance.Measured} // a little nearer
 		w.workers = append(w.workers[:0:0], w.workers...)
 		for i := range w.workers {
 			w.workers[i].Slots = 4

@@ -85,7 +85,7 @@ func (f *fakeCluster) JobLogs(_ context.Context, id job.ID, q api.JobLogQuery, s
 
 func (f *fakeCluster) Zones(context.Context) (api.Zones, error) {
 	return api.Zones{Holder: "n1", Term: 42, Unzoned: 1, Zones: []api.Zone{
-		{Zone: "ams", Health: "healthy", ForSeconds: 7200, Hosts: 2, Alive: 2, Slots: 8, Free: 3, Voters: 2, RTTSeconds: new(0.0004)},
+		{Zone: "ams", Health: "healthy", ForSeconds: 7200, Hosts: 2, Alive: 2, Slots: 8, Free: 3, Voters: 2, RTTSeconds: new(0.0004), RTTFrom: "measured"},
 		{Zone: "fra", Health: "unhealthy", Why: "none of 3 hosts is alive", ForSeconds: 12, Hosts: 3, Drained: 1, Voters: 1, RTTSeconds: nil},
 	}}, nil
 }

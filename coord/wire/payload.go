@@ -19,6 +19,7 @@ const (
 	MaxKnownPeers = 4   // entries of known_peers in a heartbeat
 	MaxRecordText = 600 // text form of a membership record in a peer_announce
 	MaxShortText  = 32  // version, zone, profile
+	MaxPlaceText  = 60  // place, and zone_rtts, of a heartbeat
 )
 
 // Payload is the content of a message: Heartbeat, PeerAnnounce, Share,
@@ -131,6 +132,12 @@ type Heartbeat struct {
 	Busy  uint32 `json:"busy"`
 	// Load is how loaded the sender is; nil: it does not say.
 	Load *Load `json:"load,omitempty"`
+
+	// Place is where the sender is by network coordinates, ZoneTrips how far the zones
+	// are from it: see package coord/distance, which refuses what it cannot read. Either
+	// may be empty.
+	Place     string `json:"place,omitempty"`
+	ZoneTrips string `json:"zone_rtts,omitempty"`
 
 	// SentUS is the sender's local clock in microseconds. EchoUS is the SentUS
 	// of the last heartbeat received from the addressee and HeldUS the time
@@ -347,6 +354,8 @@ func (h Heartbeat) validate() error {
 		return bad("%d of %d slots busy", h.Busy, h.Slots)
 	case !h.Load.valid():
 		return bad("load %v", *h.Load)
+	case len(h.Place) > MaxPlaceText, len(h.ZoneTrips) > MaxPlaceText:
+		return bad("place or zone_rtts above %d bytes", MaxPlaceText)
 	}
 	for _, s := range []string{h.Version, h.Zone, string(h.Profile)} {
 		if !printable(s) {

@@ -50,6 +50,7 @@ type SwimState struct {
 	Log        Digest         `json:"log"`     // heads of the event log
 	LogEvents  uint64         `json:"log_events,omitempty"`
 	Load       *Load          `json:"load,omitempty"`
+	Place      string         `json:"place,omitempty"` // as in a Heartbeat
 }
 
 // SwimProbe asks for a SwimAck.
@@ -103,7 +104,7 @@ func (a SwimAck) validate() error {
 		}
 	}
 	if s := a.State; s != nil {
-		if s.Term > MaxNumber || s.LogEvents > MaxNumber || !s.Load.valid() {
+		if s.Term > MaxNumber || s.LogEvents > MaxNumber || !s.Load.valid() || len(s.Place) > MaxPlaceText {
 			return bad("number out of range")
 		}
 		if s.Holder != "" {

@@ -12,7 +12,7 @@ func swimGoldens() map[string]Payload {
 	return map[string]Payload{
 		"swim_probe": SwimProbe{SwimOwn{N: 41, Inc: 2, Deltas: []SwimDelta{suspect}}},
 		"swim_ack": SwimAck{SwimOwn: SwimOwn{N: 41, Inc: 2}, State: &SwimState{
-			Publishing: true, Term: 7, Holder: "n1", Members: Digest{1}, Log: Digest{2}, LogEvents: 12,
+			Publishing: true, Term: 7, Holder: "n1", Members: Digest{1}, Log: Digest{2}, LogEvents: 12, Place: strings.Repeat("A", 59),
 		}},
 		"swim_nack":     SwimAck{SwimOwn: SwimOwn{N: 41, Inc: 2}, Target: "n3", Nack: true},
 		"swim_ping_req": SwimPingReq{SwimOwn: SwimOwn{N: 41, Inc: 2, Ineligible: true}, Target: "n3"},
@@ -47,6 +47,7 @@ func TestSwimRefused(t *testing.T) {
 		"nack of nobody":           SwimAck{SwimOwn: SwimOwn{N: 1}, Nack: true},
 		"ack of a strange name":    SwimAck{SwimOwn: SwimOwn{N: 1}, Target: "N"},
 		"ack of a strange holder":  SwimAck{SwimOwn: SwimOwn{N: 1}, State: &SwimState{Holder: "N"}},
+		"ack of a long place":      SwimAck{SwimOwn: SwimOwn{N: 1}, State: &SwimState{Place: strings.Repeat("A", MaxPlaceText+1)}},
 		"ack of a strange load":    SwimAck{SwimOwn: SwimOwn{N: 1}, State: &SwimState{Load: &Load{9}}},
 	} {
 		if _, err := Seal(testKey(1), header(p.kind()), p); ReasonOf(err) != ReasonPayload {
@@ -60,16 +61,22 @@ func TestSwimRefused(t *testing.T) {
 	}
 }
 
-// TestSwimFits: three deltas with the longest names fit beside everything else.
+// TestSwimFits: three deltas with the longest names fit beside everything else, two where
+// it says its place too.
 func TestSwimFits(t *testing.T) {
 	long := cluster.NodeID(strings.Repeat("x", cluster.MaxNodeIDLen))
 	d := SwimDelta{Node: long, Boot: MaxNumber, Inc: MaxNumber, State: "suspect", Ineligible: true, By: long, Witnesses: 3, AgeMS: 99999}
 	h := Header{Node: long, Time: 1_700_000_000, Type: TypeSwimAck, To: long, Boot: MaxNumber, Seq: MaxNumber}
-	data, err := Seal(testKey(1), h, SwimAck{
-		SwimOwn: SwimOwn{N: MaxNumber, Inc: MaxNumber, Ineligible: true, Deltas: []SwimDelta{d, d, d}},
-		State:   &SwimState{Publishing: true, Term: MaxNumber, Holder: long, LogEvents: MaxNumber, Load: &Load{4, 100, 100, 100, maxLoadDelay}},
-	})
-	if err != nil {
-		t.Fatalf("%d bytes: %v", len(data), err)
+	for _, c := range []struct {
+		deltas []SwimDelta
+		place  string
+	}{{[]SwimDelta{d, d, d}, ""}, {[]SwimDelta{d, d}, strings.Repeat("A", 59)}} {
+		data, err := Seal(testKey(1), h, SwimAck{
+			SwimOwn: SwimOwn{N: MaxNumber, Inc: MaxNumber, Ineligible: true, Deltas: c.deltas},
+			State:   &SwimState{Publishing: true, Term: MaxNumber, Holder: long, LogEvents: MaxNumber, Load: &Load{4, 100, 100, 100, maxLoadDelay}, Place: c.place},
+		})
+		if err != nil {
+			t.Fatalf("%d deltas, %d bytes: %v", len(c.deltas), len(data), err)
+		}
 	}
 }

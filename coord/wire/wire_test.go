@@ -58,6 +58,9 @@ func goldens() map[string]struct {
 		"heartbeat_loaded": {header(TypeHeartbeat), Heartbeat{
 			Role: cluster.RoleStandby, KnownPeers: []PeerHint{}, Load: &Load{LoadLevel: 2, LoadCPU: 71, LoadMemory: 3, LoadDelayMS: 120},
 		}},
+		"heartbeat_placed": {header(TypeHeartbeat), Heartbeat{
+			Role: cluster.RoleStandby, KnownPeers: []PeerHint{}, Place: strings.Repeat("A", 59), ZoneTrips: "AAABAfQ",
+		}},
 		"revoke":        {header(TypeRevoke), Revoke{Record: "cmV2.c2ln"}},
 		"peer_announce": {header(TypePeerAnnounce), ann},
 		"lease_claim":   {header(TypeLeaseClaim), Claim{Priority: 20, Term: 8, Raw: json.RawMessage(`{"phase":"vote","priority":20,"term":8}`)}},
@@ -375,6 +378,12 @@ func TestHeartbeatSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("heartbeat with 4 deltas: %d bytes", len(raw))
+	placed := hb
+	placed.Place, placed.KnownPeers = strings.Repeat("A", 59), hb.KnownPeers[:3]
+	if raw, err = Seal(testKey(1), h, placed); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("heartbeat with 3 deltas and a place: %d bytes", len(raw))
 
 	// Names and addresses of the greatest length: at least one known peer fits.
 	big.Node, h.Node, h.To, hb.Holder, hb.Load = n32, n32, n32, n32, &Load{4, 100, 100, 100, maxLoadDelay}

@@ -127,12 +127,14 @@ var pureDeps = map[string][]string{
 // package, the leaf helpers and what stands here; never each other.
 var adapters = map[string][]string{
 	"config":              nil,
-	"coord":               {"coord/clocks", "coord/election", "coord/gossip", "coord/health", "coord/notify", "coord/pathmtu", "coord/share", "coord/store", "coord/transport"}, // store: tests only
+	"coord":               {"coord/clocks", "coord/distance", "coord/election", "coord/gossip", "coord/health", "coord/notify", "coord/ownlog", "coord/pathmtu", "coord/share", "coord/store", "coord/transport"}, // store: tests only
 	"coord/clocks":        nil,
+	"coord/distance":      nil,
 	"coord/election":      nil,
 	"coord/gossip":        {"coord/transport"},
 	"coord/health":        nil,
 	"coord/notify":        nil,
+	"coord/ownlog":        nil,
 	"coord/pathmtu":       nil,
 	"coord/share":         {"coord/transport"},
 	"coord/store":         {"coord/election"},
@@ -252,7 +254,7 @@ var rooms = map[string][]string{
 	"backend/trial":      {"api", "worker/runner"},
 	"backend/waits":      {"api", "backend/convert", "forward", "scheduler"},
 	"backend/workerlist": {"api"},
-	"backend/zones":      {"api", "coord", "forward", "internal/wait"},
+	"backend/zones":      {"api", "coord", "coord/distance", "forward", "internal/wait"},
 	"backend/workflows":  {"api", "forward", "scheduler/runs"},
 	"backend/convert":    {"api", "coord", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/segment", "eventlog/snapshots"},
 	"doctor":             {"api", "config", "coord", "coord/join", "coord/join/starts", "coord/store", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/snapshots", "eventlog/wire", "gateway/centrifugo", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "store/postgres", "store/redis", "tor"},
@@ -366,6 +368,7 @@ const (
 var exceptions = map[of]string{
 	{"api", "Client"}:                "one method for each route of the API",
 	{"coord", "MemberView"}:          report,
+	{"coord", "View"}:                report,
 	{"coord/swim", "Core"}:           "the machine of one protocol in 1,600 lines; every step reads what the others write, and walls would pass all of it around",
 	{"internal/sim", "World"}:        model,
 	{"internal/sim", "node"}:         model,

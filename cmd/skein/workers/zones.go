@@ -18,7 +18,8 @@ func Zones(a *cli.App) *cobra.Command {
 			"drained. unhealthy: no host lives, or no worker is reached; degraded: fewer than half\n" +
 			"of the hosts live, or half of the workers are stuck, not ready or overloaded; busy: no\n" +
 			"room for 5 s; else healthy. HOSTS is how many live of how many, RTT how far they are\n" +
-			"from the host that answers, FOR how long it has been so. See docs/zones.md.",
+			"from the host that answers, FROM how it knows: measured, reported (by three hosts and\n" +
+			"more) or estimated (by coordinates), FOR how long it has been so. See docs/zones.md.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				z, raw, err := cli.Fetch[api.Zones](ctx, c, "/v1/zones")
