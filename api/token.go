@@ -21,6 +21,9 @@ type Token struct {
 	Spent     []cluster.NodeID `json:"spent"` // who joined by it
 	Revoked   bool             `json:"revoked"`
 	Owner     string           `json:"owner,omitempty"` // whose these hosts are; empty: nobody's
+	// Ephemeral says that these hosts leave when they stop, and are removed when they are dead
+	// for an hour.
+	Ephemeral bool `json:"ephemeral,omitempty"`
 }
 
 // TokenRequest is the body of POST /v1/tokens.
@@ -32,6 +35,9 @@ type TokenRequest struct {
 	Via TokenVia `json:"via,omitempty"`
 	// Owner is whose the hosts are that join by it, "user:ann"; empty: nobody's.
 	Owner string `json:"owner,omitempty"`
+	// Ephemeral has the hosts that join by it leave when they stop, and be removed when they
+	// are dead for an hour.
+	Ephemeral bool `json:"ephemeral,omitempty"`
 }
 
 // TokenVia is how a new host reaches the cluster.

@@ -20,6 +20,7 @@ import (
 	"github.com/skein-project/skein/backend/past"
 	"github.com/skein-project/skein/backend/proof"
 	"github.com/skein-project/skein/backend/published"
+	"github.com/skein-project/skein/backend/reserves"
 	"github.com/skein-project/skein/backend/spread"
 	"github.com/skein-project/skein/backend/stops"
 	"github.com/skein-project/skein/backend/trial"
@@ -174,7 +175,7 @@ func New(o Options) *Backend {
 		jobs: &jobs{
 			self: self, view: view, log: o.Log, artefacts: o.Artefacts, spread: spread.New(self, view, o.Artefacts), trial: trial.New(o.Compiler, o.Logger), sched: o.Scheduler, remote: o.Forward,
 		},
-		groups: &groups{self: self, log: o.Log, sched: o.Scheduler, remote: o.Forward},
+		groups: &groups{Desk: reserves.New(o.Log, o.Scheduler, o.Forward, func(actor string) string { return at(actor, self) }), self: self, log: o.Log, sched: o.Scheduler, remote: o.Forward},
 		users: &users{self: self, view: view, log: o.Log, sched: o.Scheduler, roster: o.Roster, remote: o.Forward, Desk: outside.New(outside.Options{
 			Self: self, Log: o.Log, Scheduler: o.Scheduler, Remote: o.Forward, Aware: func(kind event.Kind) error { return aware(view(), kind) },
 			Workers: func(ctx context.Context) (api.Workers, error) { return workerGroups(ctx, o.Forward) },
@@ -252,7 +253,7 @@ func New(o Options) *Backend {
 
 // Handle registers what this host carries out for others.
 func (b *Backend) Handle(r *forward.Router) {
-	for _, part := range []interface{ Handle(r *forward.Router) }{b.users.Desk, b.jobs.Runs, b.jobs.Loads, b.workers.Board} {
+	for _, part := range []interface{ Handle(r *forward.Router) }{b.users.Desk, b.jobs.Runs, b.jobs.Loads, b.workers.Board, b.groups.Desk} {
 		part.Handle(r)
 	}
 	forward.Handle(r, forward.Carry, b.carried)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/groupsync"
+	"github.com/skein-project/skein/backend/reserves"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/state"
@@ -15,6 +16,7 @@ import (
 
 // groups shows and changes the groups that permissions name.
 type groups struct {
+	*reserves.Desk
 	self   cluster.NodeID
 	log    fold
 	sched  setter
@@ -50,10 +52,8 @@ func (g *groups) fromConfig(ctx context.Context, b event.GroupSet) (again bool, 
 
 // SetGroup implements status.JobControl.
 func (g *groups) SetGroup(ctx context.Context, actor string, set event.GroupSet) (api.GroupSet, error) {
-	if _, err := forward.AskHolder(ctx, g.remote, forward.Group, at(actor, g.self), set); err != nil {
-		return api.GroupSet{}, err
-	}
-	return api.GroupSet{Name: set.Group, Members: len(set.Members)}, nil
+	_, err := forward.AskHolder(ctx, g.remote, forward.Group, at(actor, g.self), set)
+	return api.GroupSet{Name: set.Group, Members: len(set.Members)}, err
 }
 
 // setGroup has this host's scheduler log the members of a group; this host is the

@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/join/door"
+	"github.com/skein-project/skein/coord/join/token"
 )
 
 // Sponsor is this host as one that admits others.
@@ -44,21 +45,18 @@ func (t *tokens) CreateToken(ctx context.Context, actor string, req api.TokenReq
 	}
 	now := time.Now()
 	ttl := time.Duration(req.TTLSeconds * float64(time.Second))
-	token, err := invites.CreateFor(req.Owner, t.id, addrs, ttl, req.Uses, now)
+	tok, err := invites.CreateFor(token.For{Owner: req.Owner, Ephemeral: req.Ephemeral}, t.id, addrs, ttl, req.Uses, now)
 	if err != nil {
 		return api.TokenCreated{}, api.Errorf(api.CodeInvalidRequest, "%v", err)
 	}
-	t.logger.Info().Str("actor", actor).Str("invite", token.Invite).Int("uses", req.Uses).Msg("invite created")
+	t.logger.Info().Str("actor", actor).Str("invite", tok.Invite).Int("uses", req.Uses).Msg("invite created")
 	t.record.Record(ctx, event.KindTokenCreated, event.TokenChanged{
-		Invite: token.Invite, Uses: req.Uses, Expires: token.Deadline.Unix(), Actor: at(actor, t.id.Node),
+		Invite: tok.Invite, Uses: req.Uses, Expires: tok.Deadline.Unix(), Actor: at(actor, t.id.Node), Ephemeral: req.Ephemeral,
 	})
-	return api.TokenCreated{
-		Token: api.Token{
-			ID: token.Invite, CreatedAt: now.UTC(), ExpiresAt: token.Deadline.UTC(), Uses: req.Uses, Spent: []cluster.NodeID{},
-			Owner: req.Owner,
-		},
-		Secret: api.Secret(token.Reveal()),
-	}, nil
+	made := api.Token{
+		ID: tok.Invite, CreatedAt: now.UTC(), ExpiresAt: tok.Deadline.UTC(), Uses: req.Uses, Spent: []cluster.NodeID{}, Owner: req.Owner, Ephemeral: req.Ephemeral,
+	}
+	return api.TokenCreated{Token: made, Secret: api.Secret(tok.Reveal())}, nil
 }
 
 // Tokens implements status.TokenKeeper.
@@ -70,7 +68,7 @@ func (t *tokens) Tokens(context.Context) (api.Tokens, error) {
 	}
 	for _, i := range invites.List() {
 		out.Tokens = append(out.Tokens, api.Token{
-			ID: i.ID, CreatedAt: i.Created, ExpiresAt: i.Expires, Uses: i.Uses, Spent: i.Spent, Revoked: i.Revoked, Owner: i.Owner,
+			ID: i.ID, CreatedAt: i.Created, ExpiresAt: i.Expires, Uses: i.Uses, Spent: i.Spent, Revoked: i.Revoked, Owner: i.Owner, Ephemeral: i.Ephemeral,
 		})
 	}
 	return out, nil

@@ -45,6 +45,25 @@ func IsOutside(n NodeID) bool {
 	return ok && len(text) == outsideChars && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
+// ParseHostPattern is ParseHostName, or a beginning of a name and "*", like "spot-*": each
+// host that joins by it has a name of its own.
+func ParseHostPattern(s string) (NodeID, error) {
+	prefix, ok := strings.CutSuffix(s, "*")
+	if !ok {
+		return ParseHostName(s)
+	}
+	if _, err := ParseHostName(prefix + "aaaaaaaa"); err != nil {
+		return "", err
+	}
+	return NodeID(s), nil
+}
+
+// MatchHostName reports whether a host of a name, or of a pattern of names, may be called so.
+func MatchHostName(pattern, name NodeID) bool {
+	prefix, ok := strings.CutSuffix(string(pattern), "*")
+	return pattern == name || ok && len(name) > len(prefix) && strings.HasPrefix(string(name), prefix)
+}
+
 // ParseHostName checks s and returns it as the NodeID of a host.
 func ParseHostName(s string) (NodeID, error) {
 	n, err := ParseNodeID(s)

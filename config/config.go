@@ -6,6 +6,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/discover/source"
 )
 
 // Config is the whole configuration, checked. Load makes it. A daemon keeps it
@@ -79,8 +80,9 @@ type Live struct {
 
 // Node is [node]: what this host is.
 type Node struct {
-	Name    cluster.NodeID
-	Witness bool
+	Name      cluster.NodeID // or a pattern of names, see cluster.MatchHostName
+	Witness   bool
+	Ephemeral bool
 }
 
 // Mesh is [mesh].
@@ -93,7 +95,8 @@ type Mesh struct {
 
 // Join is [join]: the listener that admits new hosts.
 type Join struct {
-	Listen netip.AddrPort // never zero after Load
+	Listen   netip.AddrPort  // never zero after Load
+	Discover []source.Source // where endpoints of hosts are looked for
 }
 
 // Lease is [lease].

@@ -287,6 +287,8 @@ func TestRefusals(t *testing.T) {
 		{"names without use", "[worker]\naccept_names = [\"uid:1\"]\n", 2, "worker.accept_names", "only"},
 		{"a group that is none", "[worker]\naccept = \"group\"\naccept_names = [\"user:ann\"]\n", 3, "worker.accept_names", "is not a name"},
 		{"257 names", "[worker]\naccept = \"user\"\naccept_names = [" + strings.Repeat("\"uid:1\", ", 257) + "]\n", 3, "worker.accept_names", "257 names, at most 256"},
+		{"no source", "[join]\ndiscover = [\"dns:a\", \"http://a\"]\n", 2, "join.discover", "is no source, want dns:NAME[:PORT]"},
+		{"9 sources", "[join]\ndiscover = [" + strings.Repeat("\"dns:a\", ", 9) + "]\n", 2, "join.discover", "at most 8 strings"},
 		{"bad enum", "[lease]\nprofile = \"slow\"\n", 2, "lease.profile", "want one of: classic, lan, fast"},
 		{"other backend", "[mesh]\nbackend = \"ppp\"\n", 2, "mesh.backend", "want one of: auto, kernel, tun, netstack"},
 		{"name", "[node]\nname = \"N_1\"\n", 2, "node.name", "node id must be"},

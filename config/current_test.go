@@ -11,7 +11,7 @@ func TestKeysLieWhereTheySay(t *testing.T) {
 	// Keys whose text form takes no number and no plain word.
 	samples := map[string]string{
 		"state_dir": "/x", "mesh.listen": "127.0.0.1:1", "mesh.advertise": "192.0.2.1:1", "mesh.names_file": "/x",
-		"mesh.peers": "n9=192.0.2.1:1", "mesh.backend": "tun", "join.listen": "127.0.0.1:1",
+		"mesh.peers": "n9=192.0.2.1:1", "mesh.backend": "tun", "join.listen": "127.0.0.1:1", "join.discover": "dns:x",
 		"lease.profile": "fast", "lease.mode": "quorum", "log.level": "warn", "log.format": "json", "eventlog.archive_dir": "/x",
 		"worker.accept": "owner", "jobs.log_starts": "never", "jobs.groups_url": "https://x/", "jobs.groups_credential": "/x", "status.socket": "/x", "status.listen": "127.0.0.1:1", "api.listen": "127.0.0.1:1", "api.tls_cert": "/x", "api.tls_key": "/x", "api.bearer": "all", "api.origins": "https://x", "api.names": "x", "gateway.listen": "127.0.0.1:1", "gateway.url": "https://x", "gateway.tls_cert": "/x", "gateway.tls_key": "/x", "gateway.trusted_proxies": "10.0.0.1", "gateway.allowed_origins": "https://x", "gateway.store": "redis", "gateway.push": "centrifugo", "gateway.internal_listen": "127.0.0.1:1", "centrifugo.api_url": "http://x/a", "centrifugo.ws_url": "ws://x/a", "centrifugo.api_key_file": "/x", "centrifugo.secret_file": "/x", "redis.addresses": "x:1", "redis.password_file": "/x", "redis.tls_ca": "/x", "postgres.dsn_file": "/x", "jobs.groups_file": "/x", "exec.cgroup": "/x", "exec.scratch_dir": "/x",
 		"exec.programs": "p=/x", "tor.program": "/x", "tor.cookie": "/x", "onion.mode": "tcp", "onion.operators": "a=" + operatorKey(1), "onion.check_path": "/x", "onion.check_status": "200",

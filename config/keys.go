@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/discover/source"
 	"github.com/skein-project/skein/load/guard"
 )
 
@@ -79,9 +80,10 @@ func hostKeys() []key {
 	return []key{
 		stringKey("state_dir", func(c *Fixed) *string { return &c.StateDir }, absolute,
 			"Identity, event log, votes and artefacts. One daemon per directory."),
-		valueKey(KeyNodeName, func(c *Fixed) *cluster.NodeID { return &c.Node.Name }, optional(cluster.ParseHostName), word,
+		valueKey(KeyNodeName, func(c *Fixed) *cluster.NodeID { return &c.Node.Name }, optional(cluster.ParseHostPattern), word,
 			"Name of this host in the cluster, permanent: a-z, 0-9 and '-', at most 32.",
-			"Empty: the first label of the host name."),
+			"Empty: the first label of the host name. \"spot-*\" gives each host that joins a name of",
+			"its own."),
 		stringKey("node.zone", func(c *Live) *string { return &c.Zone }, label,
 			"Datacenter label of this host."),
 		intKey("node.priority", func(c *Live) *uint32 { return &c.Priority }, 0, math.MaxUint32,
@@ -89,6 +91,9 @@ func hostKeys() []key {
 			"the lower number wins."),
 		boolKey("node.witness", func(c *Fixed) *bool { return &c.Node.Witness },
 			"A witness votes. It never holds the lease and never publishes."),
+		boolKey("node.ephemeral", func(c *Fixed) *bool { return &c.Node.Ephemeral },
+			"Leave the cluster for good when the daemon is told to stop, once its chunks have ended or",
+			"15 s are over. So does a host that joined by `skein token create --ephemeral`."),
 	}
 }
 
@@ -137,6 +142,18 @@ func meshKeys() []key {
 		}.key(),
 		valueKey("join.listen", func(c *Fixed) *netip.AddrPort { return &c.Join.Listen }, optional(parseListen), showAddr,
 			"TCP address where invited hosts join. Empty: the same as mesh.listen."),
+		spec[Fixed]{
+			name: "join.discover", kind: "a list of strings",
+			doc: []string{
+				"Where endpoints of hosts are looked for, at most 8: \"dns:NAME[:PORT]\" its addresses,",
+				"\"srv:_skein._udp.NAME\" the targets of a service, \"file:PATH\" lines ADDRESS[:PORT]. They",
+				"are tried by a host that joins, beside those of its token, and for a peer that answers",
+				"nowhere else. Who is there has to have the key.",
+			},
+			parse: func(s string) (any, error) { return splitList(s), nil },
+			set:   func(c *Fixed, v any) (err error) { c.Join.Discover, err = source.List(v); return err },
+			show:  func(c *Fixed) string { return source.Show(c.Join.Discover) },
+		}.key(),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/join/starts"
 	"github.com/skein-project/skein/coord/member"
@@ -40,7 +41,7 @@ func (g *ground) identify() (*identity, error) {
 		}
 		said.Msg("a file of the state directory is damaged or gone")
 	}
-	if name := g.cfg.Node.Name; name != key.Node {
+	if name := g.cfg.Node.Name; !cluster.MatchHostName(name, key.Node) {
 		g.log.Warn().Str("node", string(key.Node)).Str("configured", string(name)).
 			Msg("node.name is ignored: a member keeps the name with which it joined; set node.name to that")
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/skein-project/skein/mesh/hostsfile"
 	"github.com/skein-project/skein/onion"
 	"github.com/skein-project/skein/overload"
-	"github.com/skein-project/skein/relief"
 )
 
 // members is what this host does as a member.
@@ -32,7 +31,7 @@ type device struct {
 }
 
 // build makes what this host does as a member; t is nil without tor.
-func (m *members) build(g *ground, id *identity, h *history, d device, router *forward.Router, t *onion.LocalTor, relief *relief.Relief) {
+func (m *members) build(g *ground, id *identity, h *history, d device, router *forward.Router, t *onion.LocalTor, w *work) {
 	p := h.peers
 	depart := func(ctx context.Context, actor string, node cluster.NodeID) error {
 		_, err := forward.AskHolder(ctx, router, forward.Depart, actor, forward.DepartNode{Node: node})
@@ -59,13 +58,13 @@ func (m *members) build(g *ground, id *identity, h *history, d device, router *f
 		Renew: func(ctx context.Context) (forward.Certificate, error) {
 			return forward.AskSponsor(ctx, router, forward.Renew, "", forward.None{})
 		},
-		WaitStable: h.WaitStable, End: g.finish, Heartbeat: g.timing.Heartbeat, Rand: rand.Float64, Logger: g.log,
+		WaitStable: h.WaitStable, Ephemeral: g.cfg.Node.Ephemeral, Log: h, Drain: w.worker.Finish, End: g.finish, Heartbeat: g.timing.Heartbeat, Rand: rand.Float64, Logger: g.log,
 	})
 	so := membership.SponsorOptions{
 		Identity: id.Identity, StateDir: g.cfg.StateDir, Listen: g.cfg.Join.Listen, CertLife: g.o.CertLife,
-		Roster: id.roster, Coord: p.svc, Journal: h.journal, Depart: depart, Others: p.sponsors,
+		Roster: id.roster, Coord: p.svc, Journal: h.journal, Log: h, Depart: depart, Others: p.sponsors,
 		Handle: func(proto string, serve func(context.Context, cluster.NodeID, net.Conn)) {
-			p.svc.Handle(proto, relief.Stream(overload.Status, serve))
+			p.svc.Handle(proto, w.relief.Stream(overload.Status, serve))
 		},
 		SetOwner: func(ctx context.Context, actor string, set event.HostOwnerSet) error {
 			_, err := forward.AskHolder(ctx, router, forward.HostOwner, actor, set)
@@ -83,7 +82,7 @@ func (m *members) build(g *ground, id *identity, h *history, d device, router *f
 func (g *ground) newPlanner(id *identity, h *history, dev *mesh.Mesh) *deviceplan.Planner {
 	return deviceplan.New(deviceplan.Options{
 		Self: id.Node, ClusterName: id.clusterName(), StateDir: g.cfg.StateDir, Port: g.cfg.Mesh.Listen.Port(),
-		Networks: id.networks(), Device: dev, Members: id.roster, Observed: h.peers.observed,
+		Networks: id.networks(), Device: dev, Members: id.roster, Observed: h.peers.observed, Discover: g.cfg.Join.Discover,
 		Settings: func() deviceplan.Settings {
 			c := g.conf()
 			return deviceplan.Settings{Static: c.Peers, MTU: c.MTU, ProbeMTU: c.ProbeMTU, NamesFile: c.NamesFile}

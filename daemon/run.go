@@ -204,7 +204,7 @@ func (d *daemon) start(ctx context.Context, l *lifecycle) (err error) {
 	if err != nil {
 		return err
 	}
-	m.build(d.ground, id, h, d.device, router, o.tor, w.relief)
+	m.build(d.ground, id, h, d.device, router, o.tor, w)
 	m.handle(d.ground, h, router)
 	d.backend = d.newBackend(h, w, m, o, router)
 	d.backend.Handle(router)
@@ -230,7 +230,7 @@ func (d *daemon) start(ctx context.Context, l *lifecycle) (err error) {
 	}
 	l.start(stage{name: "journal", run: h.journal.Run, grace: time.Second})
 	l.start(stage{name: "conflicts", run: m.conflicts.Run, grace: time.Second})
-	l.start(stage{name: "own records", run: m.own.Run, grace: 3 * time.Second})
+	l.start(stage{name: "own records", run: m.own.Run, stop: m.own.Stop, grace: membership.EphemeralGrace})
 	l.start(stage{name: "artefacts", run: w.Tend, grace: time.Second})
 	l.start(stage{name: "outputs", run: w.TendOutputs, grace: time.Second})
 	l.start(stage{name: "backend", run: d.backend.Run, grace: 3 * time.Second})

@@ -105,7 +105,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 		Runs:       func(a job.Acceptance, owner string) bool { return scheduler.HostRuns(h, id.Node, a, owner) },
 		Takes:      func() bool { return w.relief.Level().TakesChunks() && !w.slices.Held() },
 		MinTerm:    p.promised, CheckHolder: p.checkHolder, Crew: func(holder cluster.NodeID) bool { return w.crew != nil || w.redis != nil && holder == id.Node },
-		Words: w.Words, KeepLog: w.KeepLog, OutputRoom: w.OutputRoom,
+		Words: w.Words, KeepLog: w.KeepLog, OutputRoom: w.OutputRoom, Pressure: func() uint8 { return uint8(w.relief.Level()) },
 		Logger: g.log, Registerer: g.reg,
 	}); err != nil {
 		return nil, err

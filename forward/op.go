@@ -90,7 +90,7 @@ func (s *Stream[Req, Frame]) info() Info {
 func Operations() []Info {
 	list := []Info{
 		Access.info(), Carry.info(), CheckLog.info(), Conflict.info(), Debug.info(), Depart.info(), Drain.info(), Enrol.info(), Explain.info(), FollowJob.info(), Group.info(), HostOwner.info(), JobLogs.info(), Links.info(),
-		OnionDrain.info(), OnionGrant.info(), OnionPublish.info(), Own.info(), Position.info(), Release.info(), Remove.info(), Renew.info(), RevokeAccess.info(), RevokeWorker.info(), ShowVoters.info(),
+		OnionDrain.info(), OnionGrant.info(), OnionPublish.info(), Own.info(), Position.info(), Release.info(), Remove.info(), Renew.info(), Reserve.info(), RevokeAccess.info(), RevokeWorker.info(), ShowVoters.info(),
 		Snapshot.info(), StepDown.info(), Stop.info(), Submit.info(), User.info(), Voters.info(), Waiting.info(), WorkerGroups.info(), Workers.info(),
 		RetryWorkflow.info(), RunWorkflow.info(), StopWorkflow.info(), SetSchedule.info(), ChangeSchedule.info(),
 		Zones.info(), SubmitLoad.info(), StopLoad.info(), WatchLoad.info(), LoadOffer.info(), LoadPrepare.info(), LoadClock.info(), LoadStart.info(), LoadEnd.info(), LoadRedeal.info(), LoadCounted.info(),

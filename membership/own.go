@@ -73,6 +73,11 @@ type OwnOptions struct {
 	Renew func(ctx context.Context) (forward.Certificate, error)
 	// WaitStable waits until others have event seq of this host's chain.
 	WaitStable func(ctx context.Context, seq uint64) (int, error)
+	// Ephemeral has this host leave when it stops, whatever its invite says.
+	Ephemeral bool
+	Log       View
+	// Drain ends the work of this host, as far as that ends in time.
+	Drain func(context.Context) error
 	// End ends the daemon.
 	End func(reason error)
 	// Heartbeat is the period of the others' heartbeats.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -62,6 +63,7 @@ type SponsorOptions struct {
 	Depart func(ctx context.Context, actor string, node cluster.NodeID) error
 	// SetOwner asks the holder to log whose a host is.
 	SetOwner func(ctx context.Context, actor string, set event.HostOwnerSet) error
+	Log      View // nil: nobody is removed unasked
 	// Others lists the other sponsors that are alive.
 	Others     func() []cluster.NodeID
 	Logger     zerolog.Logger
@@ -110,6 +112,11 @@ func (s *Sponsor) Open(ctx context.Context) error {
 // Run serves joins, as soon as this host's certificate lets it admit others,
 // until ctx ends.
 func (s *Sponsor) Run(ctx context.Context) error {
+	reaping, stop := context.WithCancel(ctx)
+	var reaper sync.WaitGroup
+	reaper.Go(func() { s.reap(reaping) })
+	defer reaper.Wait()
+	defer stop()
 	if s.server != nil {
 		return s.server.Run(ctx)
 	}

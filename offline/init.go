@@ -37,7 +37,7 @@ func initialise(cfg config.Config, o InitOptions) error {
 		return err
 	}
 	if err := join.Init(cfg.StateDir, join.InitOptions{
-		Node: cfg.Node.Name, ClusterName: o.ClusterName, Network: o.Network, About: about,
+		Node: chooseName(cfg.StateDir, cfg.Node.Name), ClusterName: o.ClusterName, Network: o.Network, About: about,
 	}); err != nil {
 		return err
 	}

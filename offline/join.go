@@ -21,7 +21,9 @@ import (
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/discover"
 	"github.com/skein-project/skein/doctor"
+	"github.com/skein-project/skein/membership/deviceplan"
 	"github.com/skein-project/skein/tor"
 )
 
@@ -90,7 +92,10 @@ func Join(ctx context.Context, cfg config.Config, jo JoinOptions) error {
 	if err != nil {
 		return err
 	}
-	o := join.Options{Node: cfg.Node.Name, About: about, Patience: jo.Patience, Logger: jo.Logger}
+	o := join.Options{Node: chooseName(cfg.StateDir, cfg.Node.Name), About: about, Patience: jo.Patience, Logger: jo.Logger}
+	if len(cfg.Join.Discover) > 0 {
+		o.More = found(cfg, jo.Logger)
+	}
 	limit := joinTime
 	if some, _ := tok.NeedsTor(); some && cfg.Tor.Enabled {
 		limit = OverTorTime
@@ -145,4 +150,45 @@ func overTor(ctx context.Context, cfg config.Config, log zerolog.Logger, key *ec
 		}
 	}
 	return stop, nil
+}
+
+const (
+	// foundWidth is how many addresses that were found are tried at once, foundTime how
+	// long each has to take a connection.
+	foundWidth = 10
+	foundTime  = 2 * time.Second
+)
+
+// found looks for addresses beyond those of the token, and returns those where somebody takes
+// connections: of very many few do, and the others would take long to ask in turn.
+func found(cfg config.Config, log zerolog.Logger) func(context.Context) []string {
+	finder := discover.New(discover.Options{
+		Sources: cfg.Join.Discover, Logger: log,
+		Own: func(at netip.AddrPort) bool { return deviceplan.OwnEndpoint(at, cfg.Join.Listen.Port()) },
+	})
+	return func(ctx context.Context) []string {
+		list := finder.Find(ctx)
+		there := make([]bool, len(list))
+		gate := make(chan struct{}, foundWidth)
+		var trying sync.WaitGroup
+		for i, at := range list {
+			gate <- struct{}{}
+			trying.Go(func() {
+				defer func() { <-gate }()
+				d := net.Dialer{Timeout: foundTime}
+				if conn, err := d.DialContext(ctx, "tcp", at.String()); err == nil {
+					there[i] = true
+					_ = conn.Close() // only probed
+				}
+			})
+		}
+		trying.Wait()
+		var out []string
+		for i, at := range list {
+			if there[i] {
+				out = append(out, at.String())
+			}
+		}
+		return out
+	}
 }

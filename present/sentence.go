@@ -359,6 +359,12 @@ var sentences = map[event.Kind]sayer{
 		}
 		return fmt.Sprintf("group %s has %s: %s%s", b.Group, count(len(b.Members), "member"), list(b.Members), by(b.Actor))
 	}),
+	event.KindReservationSet: of(func(_ cluster.NodeID, b event.ReservationSet) string {
+		if b.Slots == 0 {
+			return fmt.Sprintf("reservation %s has ended%s", b.Name, by(b.Actor))
+		}
+		return fmt.Sprintf("reservation %s keeps %s of zone %s for %s until %s%s", b.Name, Plural(b.Slots, "slot"), b.Zone, b.Owner, Stamp(time.Unix(b.Until, 0).UTC()), by(b.Actor))
+	}),
 	event.KindUserSet: of(func(_ cluster.NodeID, b event.UserSet) string {
 		if b.Disabled {
 			return fmt.Sprintf("user %s is disabled%s", b.Name, by(b.Actor))
@@ -445,6 +451,9 @@ var sentences = map[event.Kind]sayer{
 			return s + " and got " + Age(b.Seconds) + because(b.Reason)
 		}
 		return s + " and got none" + because(b.Denied)
+	}),
+	event.KindChunkSaved: of(func(_ cluster.NodeID, b event.ChunkCheckpointed) string {
+		return fmt.Sprintf("job %s: chunk %d on %s, attempt %d, saved a checkpoint of %s after %d iterations", b.Job, b.Chunk, b.Worker, b.Attempt, BytesOf(uint64(max(b.Size, 0))), b.Done)
 	}),
 	event.KindChunksReleased: of(func(_ cluster.NodeID, b event.ChunksReleased) string {
 		return fmt.Sprintf("job %s: chunks %s are tried again%s", b.Job, spans(b.Chunks), by(b.Actor))

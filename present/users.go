@@ -29,6 +29,8 @@ func tokenState(t api.Token, now time.Time) string {
 		return "spent"
 	case !now.Before(t.ExpiresAt):
 		return "expired"
+	case t.Ephemeral:
+		return "open, ephemeral"
 	}
 	return "open"
 }
@@ -68,6 +70,21 @@ func Groups(list api.Groups) Table {
 		col("MEMBERS", Text, 0, func(g G) Cell { return Cell{Text: strconv.Itoa(len(g.Members)), Exact: Joined(g.Members)} }),
 		col("SET", Time, 2, func(g G) Cell { return at(g.At, observed) }),
 		col("BY", Text, 1, func(g G) Cell { return word(g.Actor) }),
+	)
+}
+
+// Reservations shows for whom slots are kept.
+func Reservations(list api.Reservations) Table {
+	type R = api.Reservation
+	observed := list.ObservedAt
+	return tableOf(list.Reservations,
+		col("NAME", Text, 0, func(r R) Cell { return Cell{Text: r.Name} }),
+		col("OWNER", Text, 0, func(r R) Cell { return Cell{Text: r.Owner} }),
+		col("ZONE", Text, 0, func(r R) Cell { return Cell{Text: r.Zone} }),
+		col("SLOTS", Text, 0, func(r R) Cell { return Cell{Text: strconv.Itoa(r.Slots)} }),
+		col("UNTIL", Time, 0, func(r R) Cell { return Cell{Text: Ahead(r.Until, observed), Exact: Stamp(r.Until)} }),
+		col("SET", Time, 2, func(r R) Cell { return at(r.At, observed) }),
+		col("BY", Text, 1, func(r R) Cell { return word(r.Actor) }),
 	)
 }
 

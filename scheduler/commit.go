@@ -86,7 +86,7 @@ func (t *term) act(action step.Action) {
 		if j, ok := t.jobs.specs[a.Job]; ok {
 			t.s.orders++
 			t.links.push(a.Worker, stream.Frame{Assign: &stream.Assign{
-				Term: t.id, Seq: t.s.orders, Job: a.Job, Spec: j.spec, Owner: j.owner, Chunks: onWire(a.Chunks),
+				Term: t.id, Seq: t.s.orders, Job: a.Job, Spec: j.spec, Owner: j.owner, Chunks: onWire(a.Chunks), Resume: t.jobs.resume(j.spec, a),
 			}})
 		}
 	case step.Accept:
@@ -103,6 +103,8 @@ func (t *term) act(action step.Action) {
 			Int("attempt", a.Number).Str("reason", a.Reason).Msg("attempt reclaimed")
 	case step.Extend:
 		count(answered(a), 1)
+	case step.Save:
+		count("checkpointed", 1)
 	case step.Settled:
 		count("settled", 1)
 		t.settling.Add(a.Attempt, t.appender.seq)

@@ -61,6 +61,10 @@ func draftOf(term cluster.Term, action step.Action) (event.Draft, bool) {
 		return event.Draft{Term: term, Kind: event.KindChunkReclaimed, Body: event.ChunkReclaimed{
 			Job: a.Job, Chunk: a.Chunk, Attempt: a.Number, Worker: a.Worker, Reason: a.Reason,
 		}}, true
+	case step.Save:
+		return event.Draft{Term: term, Kind: event.KindChunkSaved, Body: event.ChunkCheckpointed{
+			Job: a.Job, Chunk: a.Chunk, Attempt: a.Number, Worker: a.Worker, Checkpoint: a.Checkpoint,
+		}}, true
 	case step.Stop:
 		return event.Draft{Term: term, Kind: event.KindJobStopped, Body: event.JobStopped{
 			Job: a.Job, Actor: holderActor, Reason: a.Reason, Cause: a.Cause,
@@ -132,9 +136,9 @@ func holdsOf(w cluster.NodeID, m stream.Assigned) step.WorkerHolds {
 
 // statusOf says how a worker gets on.
 func statusOf(w cluster.NodeID, m stream.Status) step.WorkerStatus {
-	e := step.WorkerStatus{Worker: w, Ready: m.Ready, Draining: m.Draining, Full: m.Full}
+	e := step.WorkerStatus{Worker: w, Ready: m.Ready, Draining: m.Draining, Full: m.Full, Strain: min(uint64(m.Pressure), 1)}
 	for _, p := range m.Progress {
-		e.Progress = append(e.Progress, step.Progress{Attempt: p.Attempt, Done: p.Done, Ask: askOf(p.Ask)})
+		e.Progress = append(e.Progress, step.Progress{Attempt: p.Attempt, Done: p.Done, Ask: askOf(p.Ask), Saved: p.Saved})
 	}
 	return e
 }

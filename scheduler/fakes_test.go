@@ -177,6 +177,7 @@ type fakeWorker struct {
 
 	delay time.Duration // run time of a chunk
 	asks  bool          // its chunks get on, and ask for more time
+	saves *job.Checkpoint
 	// accept is told in the welcome; nil: of an earlier version.
 	accept *job.Acceptance
 	memory uint64                                // as well
@@ -194,7 +195,8 @@ type fakeWorker struct {
 	kept   []stream.Frame
 	ran    map[job.Attempt]int
 	owners []string // of the chunks that it was given
-	forgot int      // results that the holder let it drop
+	resume []stream.Resume
+	forgot int // results that the holder let it drop
 	dials  int
 	asked  int // queries
 }
@@ -323,6 +325,11 @@ func (w *fakeWorker) write(conn net.Conn, out <-chan stream.Frame, done <-chan s
 				f.Status.Progress = append(f.Status.Progress, stream.Progress{Attempt: ref, Done: 1, Ask: &stream.Ask{Number: 1, Seconds: 1e300, Reason: "it is large"}})
 			}
 		}
+		for _, ref := range f.Status.Running {
+			if w.saves != nil {
+				f.Status.Progress = append(f.Status.Progress, stream.Progress{Attempt: ref, Done: w.saves.Done, Saved: w.saves})
+			}
+		}
 		select {
 		case f = <-out:
 		case <-status.C:
@@ -355,6 +362,7 @@ func (w *fakeWorker) on(f stream.Frame) {
 			w.owners = append(w.owners, f.Assign.Owner)
 			w.queue = append(w.queue, work{job.Attempt{Job: f.Assign.Job, Chunk: c.Chunk, Number: c.Number}, n})
 		}
+		w.resume = append(w.resume, f.Assign.Resume...)
 		w.start()
 	case f.Cancel != nil && w.deaf:
 	case f.Cancel != nil:

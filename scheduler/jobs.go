@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/scheduler/left"
 	"github.com/skein-project/skein/scheduler/plan/step"
 	"github.com/skein-project/skein/scheduler/runs"
+	"github.com/skein-project/skein/scheduler/stream"
 	"github.com/skein-project/skein/scheduler/waits"
 )
 
@@ -36,7 +37,8 @@ type jobs struct {
 	waits   waits.Log               // what the log was told of them
 	flows   *runs.Runs              // of workflows, whose steps are jobs
 	left    *left.Results           // by attempts, beside their results
-	after   after.Jobs              // those that wait for others, which the plan does not have
+	reserved
+	after after.Jobs // those that wait for others, which the plan does not have
 }
 
 // owned is a job that somebody owns.
@@ -154,4 +156,20 @@ func (js *jobs) expire(now time.Duration, wall time.Time, may func(job.ID) bool)
 		delete(js.created, id)
 	}
 	return over
+}
+
+// resume are the checkpoints from which new attempts may go on. One that checks what
+// another host computed does it alone.
+func (js *jobs) resume(spec job.Spec, a step.Assign) (out []stream.Resume) {
+	if !spec.Checkpoint || a.Why == step.WhyFirst || a.Why == step.WhyCheck || cluster.IsOutside(a.Worker) {
+		return nil
+	}
+	js.log.View(func(st *state.State) {
+		for _, c := range a.Chunks {
+			if s, ok := st.Checkpoint(a.Job, c.Chunk); ok && (!spec.Replication.On() || s.Worker == a.Worker) {
+				out = append(out, stream.Resume{Chunk: c.Chunk, Checkpoint: s.Checkpoint})
+			}
+		}
+	})
+	return out
 }

@@ -2,10 +2,13 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler/plan/reserve"
 	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
@@ -73,6 +76,10 @@ func (t *term) fits(b event.Register) error {
 			_, known = st.Group(b.Group)
 			known = known || len(b.Members) == 0
 			count, most = len(st.Groups()), cluster.MaxGroups
+		case event.ReservationSet:
+			all := st.Reservations(t.o.Wall())
+			known = b.Slots == 0 || slices.ContainsFunc(all, func(r state.Reservation) bool { return r.Name == b.Name })
+			count, most = len(all), maxReservations
 		case event.UserSet:
 			_, known = st.User(b.Name)
 			count, most = len(st.Users().All), cluster.MaxUsers
@@ -91,7 +98,48 @@ func (t *term) fits(b event.Register) error {
 	if !known && count >= most {
 		return fmt.Errorf("%w: at most %d", ErrMany, most)
 	}
+	if r, ok := b.(event.ReservationSet); ok {
+		return mayReserve(t, r)
+	}
 	return nil
+}
+
+// maxReservations bounds the reservations at a time.
+const maxReservations = 256
+
+// reserved is what the plan knows of reservations.
+type reserved struct {
+	told []reserve.Reservation
+}
+
+// mayReserve refuses more than half of a zone, all reservations together.
+func mayReserve(t *term, b event.ReservationSet) error {
+	sum, slots := b.Slots, t.plan.Slots(b.Zone)
+	t.o.Log.View(func(st *state.State) {
+		for _, r := range st.Reservations(t.o.Wall()) {
+			if r.Zone == b.Zone && r.Name != b.Name {
+				sum += r.Slots
+			}
+		}
+	})
+	if b.Slots > 0 && sum > slots/2 {
+		return fmt.Errorf("%w: %d slots of zone %s would be reserved, at most half of its %d may be", job.ErrSpec, sum, b.Zone, slots)
+	}
+	return nil
+}
+
+// learn tells the plan which slots are kept now: they end by the time of day.
+func (r *reserved) learn(t *term) {
+	var list []reserve.Reservation
+	t.o.Log.View(func(st *state.State) {
+		for _, one := range st.Reservations(t.o.Wall()) {
+			list = append(list, reserve.Reservation{Owner: one.Owner, Zone: one.Zone, Slots: one.Slots})
+		}
+	})
+	if !slices.Equal(list, r.told) {
+		r.told = list
+		t.step(step.Reserved{List: list})
+	}
 }
 
 // hostOwner is whose a host is by the log; empty: nobody's in particular. The host

@@ -7,6 +7,8 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/stream"
 )
 
 // TestLogHearsOfWorkers: who comes, what runs for long and who is lost is in the
@@ -69,6 +71,52 @@ func TestLogHearsOfMoreTime(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		if n := r.log.count(event.KindChunkExtended); n != 1 {
 			t.Errorf("%d events in a log that not all understand", n)
+		}
+	})
+}
+
+// TestAttemptsGoOn: what a chunk saved is in the log once, the next attempt is given it, and one
+// of a job without checkpoints is given nothing.
+func TestAttemptsGoOn(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		saved := job.Checkpoint{File: job.File{Hash: cluster.Hash{7}, Size: 5}, Done: 3}
+		for _, w := range []*fakeWorker{a, b, c} {
+			w.saves, w.delay = &saved, time.Minute
+		}
+		stop := r.run(1)
+		defer func() { _ = stop() }()
+		spec := testSpec("saves", 1)
+		spec.Checkpoint = true
+		id := r.submitSpec(spec)
+		r.submitSpec(testSpec("other", 1))
+		time.Sleep(20 * time.Second)
+		var got event.ChunkCheckpointed
+		if e := r.log.last(event.KindChunkSaved); json.Unmarshal(e.Body, &got) != nil || r.log.count(event.KindChunkSaved) != 1 {
+			t.Fatalf("%d events", r.log.count(event.KindChunkSaved))
+		}
+		if got.Job != id || got.Attempt != 1 || got.Checkpoint != saved {
+			t.Errorf("%+v", got)
+		}
+		for _, w := range []*fakeWorker{a, b, c} {
+			if w.node == got.Worker {
+				w.kill()
+			}
+		}
+		time.Sleep(20 * time.Second)
+		var resume []stream.Resume
+		for _, w := range []*fakeWorker{a, b, c} {
+			w.mu.Lock()
+			resume = append(resume, w.resume...)
+			w.mu.Unlock()
+		}
+		if len(resume) != 1 || resume[0] != (stream.Resume{Chunk: 0, Checkpoint: saved}) {
+			t.Errorf("given %+v", resume)
+		}
+		r.unaware.Store(new(cluster.NodeID("z")))
+		spec = testSpec("unaware", 1)
+		spec.Checkpoint = true
+		if _, err := r.s.Submit(t.Context(), spec, "uid:1", WaitLocal, true); err == nil {
+			t.Error("a job with checkpoints was taken though a member does not know them")
 		}
 	})
 }

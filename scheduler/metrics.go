@@ -36,7 +36,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "skein_jobs", Help: "Open jobs that this host schedules, by state.",
 		}, []string{"state"}),
 		chunks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "skein_chunks_total", Help: "Attempts at chunks by what this host decided: assigned, copied, accepted, failed, reclaimed, extended, denied (more time), settled.",
+			Name: "skein_chunks_total", Help: "Attempts at chunks by what this host decided: assigned, copied, accepted, failed, reclaimed, extended, denied (more time), checkpointed, settled.",
 		}, []string{"state"}),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "skein_chunks_open", Help: "Chunks of open jobs that this host schedules, by state.",

@@ -97,6 +97,7 @@ func (t *term) loop(ctx context.Context) error {
 		return err
 	}
 	t.learnGroups()
+	t.jobs.reserved.learn(t)
 	t.load()
 	t.jobs.flows.Load()
 	t.meetMembers(ctx)
@@ -156,6 +157,7 @@ func (t *term) tick() {
 	t.tellLives()
 	now := t.o.Now()
 	t.links.seats.Look(now, t.step)
+	t.jobs.reserved.learn(t)
 	t.sweep()
 	if !t.quiet {
 		t.jobs.flows.Tick(now)
@@ -459,6 +461,9 @@ func (t *term) submit(b submission) (created bool, spec job.Spec, err error) {
 	}
 	if why := t.plan.Foresee(b.Spec, b.Owner, t.o.Now()); why.Never && !b.waits {
 		return false, spec, &NoWorkerError{Why: why}
+	}
+	if who := t.o.Unaware(event.KindChunkSaved); b.Spec.Checkpoint && len(who) > 0 {
+		return false, spec, &UnawareError{Kind: event.KindChunkSaved, Nodes: who}
 	}
 	if err := after.Check(b.Spec.After, heldHost{t}.State); err != nil {
 		return false, spec, err

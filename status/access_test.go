@@ -101,7 +101,7 @@ var rights = map[access.Right][]string{
 	access.Operate: {
 		"GET /v1/users", "PUT /v1/users/{name}", "PUT /v1/members/{node}/owner", "GET /v1/gateway", "GET /v1/gateway/workers",
 		"POST /v1/gateway/workers", "DELETE /v1/gateway/workers/{worker}", "GET /v1/gateway/tokens", "POST /v1/gateway/tokens",
-		"DELETE /v1/gateway/tokens/{id}", "GET /v1/groups", "PUT /v1/groups/{name}", "GET /v1/events/verify",
+		"DELETE /v1/gateway/tokens/{id}", "GET /v1/groups", "PUT /v1/groups/{name}", "GET /v1/reservations", "PUT /v1/reservations/{name}", "DELETE /v1/reservations/{name}", "GET /v1/events/verify",
 		"GET /v1/config", "GET /v1/doctor", "GET /v1/tokens", "POST /v1/log/snapshots",
 		"POST /v1/tokens", "DELETE /v1/tokens/{id}", "POST /v1/lease/step-down", "POST /v1/lease/voters",
 		"POST /v1/leave", "POST /v1/members/{node}/remove", "POST /v1/mesh/rotate", "POST /v1/worker/drain",

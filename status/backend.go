@@ -129,6 +129,10 @@ type JobControl interface {
 	// replaces the members of one. Set was checked by itself.
 	Groups(ctx context.Context) (api.Groups, error)
 	SetGroup(ctx context.Context, actor string, set event.GroupSet) (api.GroupSet, error)
+	// Reservations tells for whom slots are kept; SetReservation replaces one, of no slots:
+	// it ends it. Set was checked by itself.
+	Reservations(ctx context.Context) (api.Reservations, error)
+	SetReservation(ctx context.Context, actor string, set event.ReservationSet) (api.Reservation, error)
 }
 
 // UserControl shows and changes users and the owners of hosts.

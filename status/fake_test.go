@@ -332,6 +332,15 @@ func (f *fake) SetGroup(_ context.Context, _ string, set event.GroupSet) (api.Gr
 	return api.GroupSet{Name: set.Group, Members: len(set.Members)}, nil
 }
 
+func (f *fake) Reservations(context.Context) (api.Reservations, error) {
+	return api.Reservations{Reservations: []api.Reservation{{Name: "nightly", Owner: "user:ann", Zone: "fra", Slots: 2, Until: time.Now().Add(time.Hour)}}}, nil
+}
+
+func (f *fake) SetReservation(_ context.Context, actor string, set event.ReservationSet) (api.Reservation, error) {
+	f.did(actor)
+	return api.Reservation{Name: set.Name, Owner: set.Owner, Zone: set.Zone, Slots: set.Slots}, nil
+}
+
 func (f *fake) WorkerGroups(ctx context.Context) (api.Workers, error) { return f.Workers(ctx) }
 
 func (f *fake) Workers(context.Context) (api.Workers, error) {

@@ -164,7 +164,7 @@ func (hs *handlers) releaseJob(r *http.Request, _ nothing) (api.Released, error)
 // Limits of invites at the API; the keeper of invites has its own.
 const (
 	maxTTLSeconds = 30 * 24 * 3600
-	maxUses       = 64
+	maxUses       = 128
 )
 
 func (hs *handlers) createToken(r *http.Request, req api.TokenRequest) (api.TokenCreated, error) {

@@ -34,6 +34,7 @@ import (
 	"github.com/skein-project/skein/status/past"
 	"github.com/skein-project/skein/status/proof"
 	"github.com/skein-project/skein/status/query"
+	"github.com/skein-project/skein/status/reserves"
 	"github.com/skein-project/skein/status/workflows"
 )
 
@@ -132,6 +133,9 @@ func (hs *handlers) table() []route {
 		toHolder(change(http.MethodDelete, "/v1/gateway/tokens/{id}", outside.RevokeAccess[nothing](b))),
 		get(access.Operate, "/v1/groups", outside.Groups(b.Groups), outside.NamesParams...),
 		toHolder(changeUpTo(http.MethodPut, "/v1/groups/{name}", maxGroupBody, api.GroupRequest{}, hs.setGroup)),
+		get(access.Operate, "/v1/reservations", of(b.Reservations)),
+		toHolder(change(http.MethodPut, "/v1/reservations/{name}", reserves.Set(b, known))),
+		toHolder(change(http.MethodDelete, "/v1/reservations/{name}", reserves.Remove[nothing](b))),
 		get(access.Operate, "/v1/events/verify", hs.checkLog, checkParams...),
 		get(access.Operate, "/v1/config", of(b.Config)),
 		get(access.Operate, "/v1/doctor", hs.doctor),

@@ -81,6 +81,8 @@ type Options struct {
 	OutputRoom func() bool
 	// Takes says whether this host can do with more chunks now; nil: always.
 	Takes func() bool
+	// Pressure is how loaded this host is, as overload.Level; nil: not at all.
+	Pressure func() uint8
 	// Crew says whether this host serves stream.CrewProto as well to a holder; default: to
 	// none.
 	Crew func(holder cluster.NodeID) bool
@@ -113,6 +115,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Takes == nil {
 		o.Takes = func() bool { return true }
+	}
+	if o.Pressure == nil {
+		o.Pressure = func() uint8 { return 0 }
 	}
 	if o.MinTerm == nil {
 		o.MinTerm = func() cluster.Term { return 0 }

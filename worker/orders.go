@@ -70,7 +70,7 @@ func (l *loop) assign(a stream.Assign) bool {
 			l.refuse(ref, a.Owner)
 		default:
 			queued[ref] = true
-			l.queue = append(l.queue, queuedTask{Task: executor.Task{Attempt: ref, Spec: a.Spec}, owner: a.Owner, at: l.opts.Now()})
+			l.queue = append(l.queue, queuedTask{Task: executor.Task{Attempt: ref, Spec: a.Spec, Resume: resume(a.Resume, c.Chunk)}, owner: a.Owner, at: l.opts.Now()})
 		}
 	}
 	return true
@@ -171,4 +171,14 @@ func (l *loop) fence() {
 	for _, ref := range l.refs() {
 		l.stop(l.running[ref])
 	}
+}
+
+// resume is the checkpoint of a chunk; nil: none.
+func resume(list []stream.Resume, chunk int) *job.Checkpoint {
+	for _, r := range list {
+		if r.Chunk == chunk {
+			return &r.Checkpoint
+		}
+	}
+	return nil
 }

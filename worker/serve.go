@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -73,20 +74,20 @@ func (w *Worker) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) 
 const maxConnections = 4
 
 func (w *Worker) enter(from cluster.NodeID) bool {
-	w.servingMu.Lock()
-	defer w.servingMu.Unlock()
-	if w.serving[from] >= maxConnections {
+	w.serving.mu.Lock()
+	defer w.serving.mu.Unlock()
+	if w.serving.open[from] >= maxConnections {
 		return false
 	}
-	w.serving[from]++
+	w.serving.open[from]++
 	return true
 }
 
 func (w *Worker) leave(from cluster.NodeID) {
-	w.servingMu.Lock()
-	defer w.servingMu.Unlock()
-	if w.serving[from]--; w.serving[from] == 0 {
-		delete(w.serving, from)
+	w.serving.mu.Lock()
+	defer w.serving.mu.Unlock()
+	if w.serving.open[from]--; w.serving.open[from] == 0 {
+		delete(w.serving.open, from)
 	}
 }
 
@@ -168,4 +169,10 @@ func (w *Worker) needs() []string {
 		out = append(out, name)
 	}
 	return out
+}
+
+// serving counts the open connections of holders.
+type serving struct {
+	mu   sync.Mutex
+	open map[cluster.NodeID]int
 }

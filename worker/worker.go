@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,16 +33,16 @@ type Worker struct {
 	inbox    chan inbound    // capacity 0: a holder is read no faster than its frames are handled
 	detach   chan *session   // capacity 0
 	drains   chan bool       // capacity 0: an operator's wish
-	asks     chan struct{}   // capacity 1: an attempt wants more time; full: the loop looks at all of them anyway
+	asks     chan struct{}   // capacity 1: an attempt wants more time, or saved how far it is; full: the loop looks at all of them anyway
 	finished chan finished   // capacity Slots: an attempt never waits to report
 	done     chan struct{}   // closed when Run returned
 	started  atomic.Bool     // Run was called
 	view     atomic.Pointer[View]
 
-	servingMu sync.Mutex
-	serving   map[cluster.NodeID]int // open connections
+	serving serving
 
 	logs keptLogs // of failures
+	last last
 }
 
 // View is what a Worker is doing. It is never modified.
@@ -78,9 +77,10 @@ func New(o Options) (*Worker, error) {
 		detach:   make(chan *session),
 		drains:   make(chan bool),
 		asks:     make(chan struct{}, 1),
-		serving:  map[cluster.NodeID]int{},
+		serving:  serving{open: map[cluster.NodeID]int{}},
 		finished: make(chan finished, o.Slots),
 		done:     make(chan struct{}),
+		last:     last{soon: make(chan struct{})},
 	}
 	drained, err := w.wasDrained()
 	if err != nil {
@@ -190,7 +190,8 @@ type run struct {
 	done atomic.Uint64 // iterations, as the work reports them
 	rose atomic.Int64  // when done rose last, in nanoseconds; 0: never
 
-	ask atomic.Pointer[stream.Ask] // the latest request for more time; nil: none
+	ask   atomic.Pointer[stream.Ask]     // the latest request for more time; nil: none
+	saved atomic.Pointer[job.Checkpoint] // the latest; nil: none
 }
 
 // wants takes in a request of the work for more time, and says whether the holder is to
@@ -306,6 +307,7 @@ func (l *loop) serve(ctx, execCtx context.Context, ended <-chan error) (reported
 
 // stopWork begins the stop: nothing starts any more.
 func (l *loop) stopWork() {
+	l.last.begin()
 	l.stopping = true
 	l.returnQueue()
 }
@@ -347,11 +349,13 @@ func (l *loop) start() {
 		}
 		t.Ask = func(a runner.Ask) {
 			if r.wants(a) {
-				select {
-				case l.asks <- struct{}{}:
-				default:
-				}
+				l.poke()
 			}
+		}
+		t.Ending = l.last.soon
+		t.Save = func(c job.Checkpoint) {
+			r.saved.Store(&c)
+			l.poke()
 		}
 		keep := l.hear(&t)
 		go func() {
@@ -366,6 +370,14 @@ func (l *loop) start() {
 			f.log = keep(f.err, ctx.Err() != nil)
 			l.finished <- f
 		}()
+	}
+}
+
+// poke has the holder told soon how attempts are.
+func (w *Worker) poke() {
+	select {
+	case w.asks <- struct{}{}:
+	default:
 	}
 }
 
@@ -431,14 +443,14 @@ func (l *loop) onStatus() {
 	st := stream.Status{
 		Running: l.refs(), Queued: len(l.queue), Kept: l.outbox.Len(), Draining: l.drained,
 		Ready: !l.drained && !l.stopping && !l.outbox.Full() && l.opts.Takes(),
-		Full:  l.opts.OutputRoom != nil && !l.opts.OutputRoom(),
+		Full:  l.opts.OutputRoom != nil && !l.opts.OutputRoom(), Pressure: l.opts.Pressure(),
 	}
 	for _, ref := range st.Running {
 		r := l.running[ref]
 		ask := r.ask.Load() // before what was done: that goes with it
 		since := max(r.began, time.Duration(r.rose.Load()))
 		st.Progress = append(st.Progress, stream.Progress{
-			Attempt: ref, Done: r.done.Load(), Seconds: (now - r.began).Seconds(), Idle: max(0, (now - since).Seconds()), Ask: ask,
+			Attempt: ref, Done: r.done.Load(), Seconds: (now - r.began).Seconds(), Idle: max(0, (now - since).Seconds()), Ask: ask, Saved: r.saved.Load(),
 		})
 	}
 	if len(l.queue) > 0 {

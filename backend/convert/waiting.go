@@ -52,9 +52,11 @@ func WaitHint(why eligible.Explanation) string {
 		return "`skein job retry` has what was given up tried again, `skein job stop` ends the job"
 	case eligible.Backoff, eligible.Excluded:
 		return "`skein job status` shows what failed"
+	case eligible.Reserved:
+		return "`skein reserve ls` shows for whom slots are kept, and until when"
 	case eligible.Opinion:
 		return "the job wants each result of several hosts: let another one run it"
-	case eligible.Unready, eligible.Stuck, eligible.Busy, eligible.Reserved, eligible.Distrusted:
+	case eligible.Unready, eligible.Stuck, eligible.Busy, eligible.Unproven, eligible.Distrusted:
 	}
 	return "`skein workers` shows how the workers do"
 }

@@ -91,8 +91,12 @@ func (s *Stores) TendOutputs(ctx context.Context) error {
 	var known map[cluster.Hash]bool
 	own := map[cluster.Hash]bool{} // what was drawn among these, as there may be many
 	asks := 0
+	var saves map[cluster.Hash]bool // checkpoints, the time before
 	return s.Outputs.Tend(ctx, func() (all map[cluster.Hash]bool) {
-		s.o.Log.View(func(st *state.State) { all = st.Kept() })
+		now := map[cluster.Hash]bool(nil)
+		s.o.Log.View(func(st *state.State) { all, now = st.Kept(), st.Checkpoints() })
+		s.forget(saves, all)
+		saves = now
 		asks = maxAsks
 		if places := s.places(); !slices.Equal(places, drawn) {
 			drawn = places
@@ -123,6 +127,18 @@ func (s *Stores) TendOutputs(ctx context.Context) error {
 		}
 		return !s.Outputs.HeldBy(ctx, h, artefact.Copies(h, drawn, s.o.Limits.OutputCopies))
 	})
+}
+
+// forget removes checkpoints that nobody needs any more: each chunk may leave many, and they
+// are large.
+func (s *Stores) forget(saves, needed map[cluster.Hash]bool) {
+	for h := range saves {
+		if !needed[h] {
+			if err := s.Outputs.Remove(h); err != nil {
+				s.o.Logger.Warn().Err(err).Str("artefact", h.String()).Msg("checkpoint not removed")
+			}
+		}
+	}
 }
 
 // maxAsks is for how many files others are asked at a time whether they have them.

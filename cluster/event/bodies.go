@@ -123,6 +123,8 @@ type TokenChanged struct {
 	Uses    int    `json:"uses"`    // how many hosts may join by it
 	Expires int64  `json:"expires"` // seconds since the Unix epoch
 	Actor   string `json:"actor"`   // who asked, "uid:0@n1"
+	// Ephemeral says that these hosts come and go.
+	Ephemeral bool `json:"ephemeral,omitempty"`
 }
 
 // MTUBlackhole says that full packets to a peer vanish while small ones
@@ -352,6 +354,44 @@ func (b GroupSet) Check() error {
 	return cluster.CheckSet("members", b.Members, cluster.MaxGroupMembers, func(m string) bool { return cluster.CheckGrantee(m) == nil })
 }
 
+// ReservationSet says for whose jobs slots of a zone are kept; the latest event decides.
+type ReservationSet struct {
+	Name  string `json:"name"`  // of the reservation
+	Owner string `json:"owner"` // whose jobs, "user:ann"
+	Zone  string `json:"zone"`  // in which
+	Slots int    `json:"slots"` // 0: it has ended
+	Until int64  `json:"until"` // when it ends by itself, in seconds since the Unix epoch
+	Actor string `json:"actor"` // who asked, "uid:0@n1"
+}
+
+// Kind implements Register.
+func (ReservationSet) Kind() Kind { return KindReservationSet }
+
+// Subject implements Register.
+func (b ReservationSet) Subject() string { return fmt.Sprintf("reservation %.64q", b.Name) }
+
+// MaxReservedSlots bounds the slots of one reservation.
+const MaxReservedSlots = 1 << 20
+
+// Check reports the first reason why a reservation cannot be as b says.
+func (b ReservationSet) Check() error {
+	if err := cluster.CheckGroupName(b.Name); err != nil {
+		return err
+	}
+	if err := cluster.CheckPrincipal(b.Owner); err != nil {
+		return fmt.Errorf("owner: %w", err)
+	}
+	switch {
+	case b.Zone == "" || !cluster.Printable(b.Zone, cluster.MaxZoneName):
+		return fmt.Errorf("zone %.64q is no name of a zone", b.Zone)
+	case b.Slots < 0 || b.Slots > MaxReservedSlots:
+		return fmt.Errorf("%d slots, want 1-%d", b.Slots, MaxReservedSlots)
+	case b.Until < 0:
+		return fmt.Errorf("until is %d: want seconds since the Unix epoch", b.Until)
+	}
+	return nil
+}
+
 // UserSet says who a user is; the latest event decides.
 type UserSet struct {
 	Name string   `json:"name"`           // of the user, who owns jobs as "user:NAME"
@@ -499,6 +539,16 @@ type ChunkExtended struct {
 	Seconds      float64        `json:"seconds"`          // how much more it got; 0: none
 	Reason       string         `json:"reason,omitempty"` // its own, at most MaxReason bytes
 	Denied       string         `json:"denied,omitempty"` // why it got none
+}
+
+// ChunkCheckpointed says how far an attempt is. Of jobs with checkpoint there is the event
+// only: those are not submitted before all know it.
+type ChunkCheckpointed struct {
+	Job     job.ID         `json:"job"`     // its id
+	Chunk   int            `json:"chunk"`   // from 0
+	Attempt int            `json:"attempt"` // from 1
+	Worker  cluster.NodeID `json:"worker"`  // the host that runs it
+	job.Checkpoint
 }
 
 // ChunksReleased lets chunks that were given up be tried again: what their

@@ -143,6 +143,7 @@ const (
 	KindScheduleFired  Kind = "schedule_fired"      // ScheduleFired, authority
 	KindLoadRun        Kind = "load_run"            // LoadRun, authority
 	KindGroupSet       Kind = "group_set"           // GroupSet, authority
+	KindReservationSet Kind = "reservation_set"     // ReservationSet, authority
 	KindUserSet        Kind = "user_set"            // UserSet, authority
 	KindHostOwnerSet   Kind = "host_owner_set"      // HostOwnerSet, authority
 	KindWorkerEnrolled Kind = "worker_enrolled"     // WorkerEnrolled, authority
@@ -157,6 +158,7 @@ const (
 	KindChunkFailed    Kind = "chunk_failed"        // ChunkFailed, authority
 	KindChunkReclaimed Kind = "chunk_reclaimed"     // ChunkReclaimed, authority
 	KindChunkExtended  Kind = "chunk_extended"      // ChunkExtended
+	KindChunkSaved     Kind = "chunk_checkpointed"  // ChunkCheckpointed, authority
 	KindChunksReleased Kind = "chunks_released"     // ChunksReleased, authority
 	KindChunkAccepted  Kind = "chunk_accepted"      // ChunkAccepted, authority
 	KindChunksAccepted Kind = "chunks_accepted"     // ChunksAccepted, authority

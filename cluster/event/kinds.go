@@ -66,7 +66,7 @@ var since = map[Kind]uint32{
 	KindZoneHealth:    13,
 	KeptJobs():        14,
 	KindChunkExtended: 15,
-	HeldJobs():        16,
+	KindChunkSaved:    16, KindReservationSet: 16,
 }
 
 // LogOfFailure is no kind but something that events of an older kind, chunk_failed, may
@@ -80,10 +80,6 @@ func FilesOfJob() Kind { return "job_submitted with files, outputs or a kind of 
 // KeptJobs is no kind either: since a later Level steps of runs have providers, and a try may
 // go on with the job of the one before.
 func KeptJobs() Kind { return "steps_ended with kept jobs, steps_started with providers" }
-
-// HeldJobs is no kind either: since a later Level the jobs of steps that failed in part wait
-// for a retry of the run, and providers leave values that are larger.
-func HeldJobs() Kind { return "workflow_submitted with jobs that wait for a retry" }
 
 // Kinds lists the kinds of event that this version knows, in the order of
 // KindTable.
@@ -285,6 +281,10 @@ func KindTable() []KindInfo {
 			GroupSet{Group: "render", Members: []string{"node:n4", "uid:1000"}, Actor: "uid:0@n1"},
 		},
 		{
+			KindReservationSet, Authority, "the holder", "an operator said for whose jobs slots of a zone are kept, or that they are not any more",
+			ReservationSet{Name: "nightly", Owner: "user:eve", Zone: "eu", Slots: 8, Until: 1767225600, Actor: "uid:0@n1"},
+		},
+		{
 			KindUserSet, Authority, "the holder", "an operator said who a user is, what the user may do, and by which keys the user is known",
 			UserSet{Name: "ann", Keys: [][]byte{user}, UIDs: []uint64{1000}, Role: "submitter", Actor: "uid:0@n1"},
 		},
@@ -330,6 +330,10 @@ func KindTable() []KindInfo {
 		{
 			KindChunkExtended, Fact, "the holder", "an attempt asked for more time, and got some or none",
 			ChunkExtended{Job: "j2kq6", Chunk: 3, Attempt: 1, Worker: "n2", AskedSeconds: 90, Seconds: 30, Reason: "the last frame is large"},
+		},
+		{
+			KindChunkSaved, Authority, "the holder", "an attempt saved how far it is; the next one at its chunk goes on from there",
+			ChunkCheckpointed{Job: "j2kq6", Chunk: 3, Attempt: 1, Worker: "n2", Checkpoint: job.Checkpoint{File: job.File{Hash: cluster.Hash{3}, Size: 4096}, Done: 700}},
 		},
 		{KindChunksReleased, Authority, "the holder", "an operator lets chunks that were given up be tried again", ChunksReleased{
 			Job: "j2kq6", Attempt: 3, Chunks: []job.Span{{First: 3, Last: 3}}, Actor: "uid:1000@n1",

@@ -34,11 +34,11 @@ func TestSubject(t *testing.T) {
 	}{
 		{Subject{Job: "j2kq6"}, []Kind{
 			KindJobSubmitted, KindJobQueued, KindJobWaits, KindJobStopped, KindJobDone, KindJobsForgotten, KindStepsStarted, KindChunksStarted, KindChunksAssigned, KindChunkFailed,
-			KindChunkReclaimed, KindChunkExtended, KindChunksReleased, KindChunkAccepted, KindChunksAccepted,
+			KindChunkReclaimed, KindChunkExtended, KindChunkSaved, KindChunksReleased, KindChunkAccepted, KindChunksAccepted,
 		}},
 		{Subject{Job: "j2kq"}, nil},
 		{Subject{Job: "uid:1000@n1"}, nil},
-		{Subject{Worker: "n2"}, []Kind{KindJobDone, KindWorkerUp, KindWorkerDown, KindChunksStarted, KindChunksAssigned, KindChunkFailed, KindChunkReclaimed, KindChunkExtended}},
+		{Subject{Worker: "n2"}, []Kind{KindJobDone, KindWorkerUp, KindWorkerDown, KindChunksStarted, KindChunksAssigned, KindChunkFailed, KindChunkReclaimed, KindChunkExtended, KindChunkSaved}},
 		{Subject{Worker: "n3"}, []Kind{KindChunkAccepted, KindChunksAccepted}},
 		{Subject{Worker: string(cluster.OutsideID(bytes.Repeat([]byte{0x3f, 0x01, 0x9a, 0x77}, 8)))}, []Kind{KindWorkerEnrolled, KindWorkerRevoked}},
 		{Subject{Job: "j2kq6", Worker: "n3"}, []Kind{KindChunkAccepted, KindChunksAccepted}},

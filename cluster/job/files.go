@@ -62,9 +62,9 @@ func ParseFileName(s string) (string, error) {
 	return s, nil
 }
 
-// HasFiles reports that a worker must know what files of jobs are to run one.
+// HasFiles reports that a worker must know what files of jobs are, or checkpoints, to run one.
 func (p Policy) HasFiles() bool {
-	return len(p.Files) > 0 || len(p.Outputs) > 0 || p.Result == ResultNone
+	return len(p.Files) > 0 || len(p.Outputs) > 0 || p.Result == ResultNone || p.Checkpoint
 }
 
 // OutputLimit is OutputBytes with its default.
@@ -98,6 +98,9 @@ func (p Policy) checkFiles() error {
 		return fmt.Errorf("output_bytes is %d, and there are no outputs", p.OutputBytes)
 	case p.OutputBytes < 0 || p.OutputBytes > MaxOutputBytes:
 		return fmt.Errorf("output_bytes is %d, want 1-%d, or 0 for %d", p.OutputBytes, MaxOutputBytes, DefaultOutputBytes)
+	}
+	if err := p.checkCheckpoint(); err != nil {
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Files)) {
 		if _, err := ParseFileName(name); err != nil {

@@ -77,6 +77,9 @@ type Policy struct {
 	Outputs     []string                `json:"outputs,omitempty"`      // names of the files that each chunk leaves, at most 16
 	OutputBytes int64                   `json:"output_bytes,omitempty"` // that the files of all chunks may have; none: 1 GiB
 	Result      ResultKind              `json:"result,omitempty"`       // what a chunk computes, metrics or none; none set: metrics
+	// Checkpoint has chunks save how far they are, and later attempts at them go on from
+	// there; results are the same without.
+	Checkpoint bool `json:"checkpoint,omitempty"`
 }
 
 // Access says whose workers may run a job.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 )
 
@@ -88,4 +89,12 @@ func (f *fakeCluster) Zones(context.Context) (api.Zones, error) {
 		{Zone: "ams", Health: "healthy", ForSeconds: 7200, Hosts: 2, Alive: 2, Slots: 8, Free: 3, Voters: 2, RTTSeconds: new(0.0004), RTTFrom: "measured"},
 		{Zone: "fra", Health: "unhealthy", Why: "none of 3 hosts is alive", ForSeconds: 12, Hosts: 3, Drained: 1, Voters: 1, RTTSeconds: nil},
 	}}, nil
+}
+
+func (f *fakeCluster) Reservations(context.Context) (api.Reservations, error) {
+	return api.Reservations{Reservations: []api.Reservation{{Name: "nightly", Owner: "user:ann", Zone: "fra", Slots: 8, Until: time.Unix(1<<32, 0).UTC(), Actor: "uid:0@n1", At: time.Unix(1_700_000_000, 0).UTC()}}}, nil
+}
+
+func (f *fakeCluster) SetReservation(_ context.Context, _ string, set event.ReservationSet) (api.Reservation, error) {
+	return api.Reservation{Name: set.Name, Owner: set.Owner, Zone: set.Zone, Slots: set.Slots, Until: time.Unix(1<<32, 0).UTC()}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,6 +43,8 @@ type Options struct {
 	// Renew is called before the addresses are tried once more, if one of them
 	// is an onion address: other circuits may do better. Optional.
 	Renew func(context.Context)
+	// More looks for other addresses each time that none of the token's has answered; may be nil.
+	More func(context.Context) []string
 	// Patience is for how long a sponsor that does not answer is asked; 0: three
 	// times, 10 s each.
 	Patience time.Duration
@@ -190,6 +193,9 @@ func (j *joiner) ask(ctx context.Context, id *Identity, ann member.Signed) (*ans
 	}
 	for n := 1; ; n++ {
 		a, err := j.askAll(ctx, addrs, id, ann)
+		if err != nil && !errors.Is(err, ErrRefused) && ctx.Err() == nil {
+			a, err = j.askMore(ctx, addrs, id, ann, err)
+		}
 		switch {
 		case err == nil || errors.Is(err, ErrRefused) || errors.Is(ctx.Err(), context.Canceled):
 			return a, err
@@ -259,6 +265,25 @@ func (j *joiner) askAll(ctx context.Context, addrs []string, id *Identity, ann m
 		}
 	}
 	return nil, errors.Join(errs...)
+}
+
+// askMore tries addresses that were found. Whoever is there may be another host than the one
+// who made the token: that it is not says nothing.
+func (j *joiner) askMore(ctx context.Context, asked []string, id *Identity, ann member.Signed, err error) (*answer, error) {
+	if j.o.More == nil {
+		return nil, err
+	}
+	for _, addr := range j.o.More(ctx) {
+		if slices.Contains(asked, addr) {
+			continue
+		}
+		a, other := j.askOne(ctx, addr, id, ann)
+		if other == nil || errors.Is(other, ErrRefused) {
+			return a, other
+		}
+		err = errors.Join(err, fmt.Errorf("ask %s, which was found: %s", addr, other.Error())) //nolint:errorlint // of whom, nobody knows
+	}
+	return nil, err
 }
 
 // dial connects to where the sponsor's TLS begins.

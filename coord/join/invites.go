@@ -20,7 +20,7 @@ import (
 // Limits of invites.
 const (
 	MaxInvites = 256 // kept at once
-	MaxUses    = 64  // of one invite
+	MaxUses    = 128 // of one invite
 	MaxTTL     = 30 * 24 * time.Hour
 	// maxSerial bounds certificates' serial numbers.
 	maxSerial = 1<<53 - 1
@@ -30,13 +30,14 @@ const (
 
 // Invite is what an operator may see of an invite.
 type Invite struct {
-	ID      string           `json:"id"`
-	Created time.Time        `json:"created"`
-	Expires time.Time        `json:"expires"`
-	Uses    int              `json:"uses"`
-	Revoked bool             `json:"revoked"`
-	Spent   []cluster.NodeID `json:"spent"` // who joined by it
-	Owner   string           `json:"owner"` // whose these hosts are; empty: nobody's
+	ID        string           `json:"id"`
+	Created   time.Time        `json:"created"`
+	Expires   time.Time        `json:"expires"`
+	Uses      int              `json:"uses"`
+	Revoked   bool             `json:"revoked"`
+	Spent     []cluster.NodeID `json:"spent"`     // who joined by it
+	Owner     string           `json:"owner"`     // whose these hosts are; empty: nobody's
+	Ephemeral bool             `json:"ephemeral"` // see token.For
 }
 
 // Open reports whether a new host may still use i at now.
@@ -60,14 +61,15 @@ type invitesFile struct {
 }
 
 type inviteFile struct {
-	ID      string    `json:"id"`
-	Secret  []byte    `json:"secret"`
-	Created time.Time `json:"created"`
-	Expires time.Time `json:"expires"`
-	Uses    int       `json:"uses"`
-	Revoked bool      `json:"revoked,omitempty"`
-	Spent   []spent   `json:"spent,omitempty"`
-	Owner   string    `json:"owner,omitempty"`
+	ID        string    `json:"id"`
+	Secret    []byte    `json:"secret"`
+	Created   time.Time `json:"created"`
+	Expires   time.Time `json:"expires"`
+	Uses      int       `json:"uses"`
+	Revoked   bool      `json:"revoked,omitempty"`
+	Spent     []spent   `json:"spent,omitempty"`
+	Owner     string    `json:"owner,omitempty"`
+	Ephemeral bool      `json:"ephemeral,omitempty"` // as ID tells
 
 	client [32]byte // see setClient
 }
@@ -135,11 +137,12 @@ func (f invitesFile) check() error {
 // its token. Addrs are the sponsor's join addresses, host:port; id is the
 // identity that the Sponsor has.
 func (s *Invites) Create(id *Identity, addrs []string, ttl time.Duration, uses int, now time.Time) (token.Token, error) {
-	return s.CreateFor("", id, addrs, ttl, uses, now)
+	return s.CreateFor(token.For{}, id, addrs, ttl, uses, now)
 }
 
-// CreateFor is Create for hosts that are owner's, "user:ann".
-func (s *Invites) CreateFor(owner string, id *Identity, addrs []string, ttl time.Duration, uses int, now time.Time) (token.Token, error) {
+// CreateFor is Create for certain hosts.
+func (s *Invites) CreateFor(whom token.For, id *Identity, addrs []string, ttl time.Duration, uses int, now time.Time) (token.Token, error) {
+	owner := whom.Owner
 	if ttl < time.Second || ttl > MaxTTL {
 		return token.Token{}, fmt.Errorf("create invite: ttl %s, want 1s-%s", ttl, MaxTTL)
 	}
@@ -155,8 +158,8 @@ func (s *Invites) CreateFor(owner string, id *Identity, addrs []string, ttl time
 		}
 	}
 	inv := inviteFile{
-		ID: token.NewID(id.ClusterSecret(), id.Node), Secret: token.RandomSecret(token.SecretLen).Bytes(),
-		Created: now.UTC(), Expires: now.Add(ttl).UTC(), Uses: uses, Owner: owner,
+		ID: whom.NewID(id.ClusterSecret(), id.Node), Secret: token.RandomSecret(token.SecretLen).Bytes(),
+		Created: now.UTC(), Expires: now.Add(ttl).UTC(), Uses: uses, Owner: owner, Ephemeral: whom.Ephemeral,
 	}
 	inv.setClient()
 	s.mu.Lock()
@@ -182,7 +185,7 @@ func (s *Invites) List() []Invite {
 	defer s.mu.Unlock()
 	out := make([]Invite, 0, len(s.state.Invites))
 	for _, i := range s.state.Invites {
-		v := Invite{ID: i.ID, Created: i.Created, Expires: i.Expires, Uses: i.Uses, Revoked: i.Revoked, Spent: []cluster.NodeID{}, Owner: i.Owner}
+		v := Invite{ID: i.ID, Created: i.Created, Expires: i.Expires, Uses: i.Uses, Revoked: i.Revoked, Spent: []cluster.NodeID{}, Owner: i.Owner, Ephemeral: i.Ephemeral}
 		for _, u := range i.Spent {
 			v.Spent = append(v.Spent, u.Node)
 		}

@@ -165,11 +165,11 @@ func TestJoin(t *testing.T) {
 // again from the disk.
 func TestInviteSaysWhose(t *testing.T) {
 	s := newSite(t)
-	tok, err := s.invites.CreateFor("user:ann", s.id, []string{s.addr}, time.Hour, 1, s.wall())
+	tok, err := s.invites.CreateFor(token.For{Owner: "user:ann"}, s.id, []string{s.addr}, time.Hour, 1, s.wall())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.invites.CreateFor(strings.Repeat("u", 300), s.id, []string{s.addr}, time.Hour, 1, s.wall()); err == nil {
+	if _, err := s.invites.CreateFor(token.For{Owner: strings.Repeat("u", 300)}, s.id, []string{s.addr}, time.Hour, 1, s.wall()); err == nil {
 		t.Error("an invite for hosts of what is no principal")
 	}
 	again, err := OpenInvites(s.dir)

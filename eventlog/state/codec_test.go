@@ -58,7 +58,9 @@ func example9() *State { return exampleOf(format9) }
 
 // example has something in every table: all kinds of event, a fence that is
 // not settled, and an event that waits for its submission.
-func example() *State { return exampleOf(format10) }
+func example() *State { return exampleOf(format11) }
+
+func example10() *State { return exampleOf(format10) }
 
 func exampleOf(version format) *State {
 	a, b := newChain("a"), newChain("b")
@@ -127,6 +129,18 @@ func exampleOf(version format) *State {
 		}
 		a.accept(14, 2, "j6", 1, 1, left(2))
 		a.accept(14, 2, "j6", 1, 2, left(3))
+	}
+	if version.magic >= format11.magic {
+		a.add(14, 2, event.KindReservationSet, event.ReservationSet{Name: "nightly", Owner: "user:ann", Zone: "eu", Slots: 8, Until: 1 << 32, Actor: "uid:0@a"})
+		a.add(14, 2, event.KindReservationSet, event.ReservationSet{Name: "over", Owner: "user:ann", Zone: "eu", Until: 1 << 32, Actor: "uid:0@a"})
+		spec := testSpec("k7", 20, 10)
+		spec.Checkpoint = true
+		a.submit(14, 2, "j7", spec)
+		for attempt, worker := range []cluster.NodeID{"w1", "w2"} {
+			a.add(14, 2, event.KindChunkSaved, event.ChunkCheckpointed{Job: "j7", Chunk: 1, Attempt: attempt + 1, Worker: worker, Checkpoint: job.Checkpoint{File: job.File{Hash: cluster.Hash{7}, Size: 1 << 20}, Done: 3}})
+		}
+	}
+	if version.magic >= format10.magic {
 		r := result(20, 3)
 		a.add(14, 2, event.KindJobDone, event.JobDone{Job: "j6", State: job.Completed, Result: &job.Result{
 			Accepted: 2, Disputed: 1, Iterations: 20, Micros: 5, Metrics: r.Metrics, Workers: []job.WorkShare{{Worker: "w1", Chunks: 2, Iterations: 20}},
@@ -212,7 +226,14 @@ func TestGoldenBytes(t *testing.T) {
 	golden(t, "state7.bin", format7, example7())
 	golden(t, "state8.bin", format8, example8())
 	golden(t, "state9.bin", format9, example9())
-	s := golden(t, "state10.bin", format10, example())
+	golden(t, "state10.bin", format10, example10())
+	s := golden(t, "state11.bin", format11, example())
+	if r := s.Reservations(time.Unix(1<<32-1, 0)); len(r) != 1 || r[0].Name != "nightly" || r[0].Slots != 8 || len(s.Reservations(time.Unix(1<<32, 0))) != 0 {
+		t.Errorf("reservations %+v", r)
+	}
+	if c, ok := s.Checkpoint("j7", 1); !ok || c.Attempt != 2 || c.Worker != "w2" || c.Hash != (cluster.Hash{7}) || c.Size != 1<<20 || c.Done != 3 || !s.Checkpoints()[c.Hash] {
+		t.Errorf("checkpoint %+v, %t", c, ok)
+	}
 	if runs := s.Loads().Runs(); len(runs) != 2 || runs[0].Set == 0 || s.Artefacts()[cluster.Hash{4}] || !s.Artefacts()[cluster.Hash{3}] || !s.Kept()[cluster.Hash{4}] {
 		t.Errorf("load tests %+v", runs)
 	}
@@ -408,7 +429,7 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 		reflect.TypeFor[termInfo](): 5, reflect.TypeFor[olderTerms](): 3, reflect.TypeFor[release](): 4, reflect.TypeFor[leaseHistory](): 4,
 		reflect.TypeFor[cluster.VoterConfig](): 11, reflect.TypeFor[group](): 2, reflect.TypeFor[onion](): 4, reflect.TypeFor[event.OnionClient](): 2,
 		reflect.TypeFor[source](): 5, reflect.TypeFor[fence](): 3, reflect.TypeFor[fences](): 5, reflect.TypeFor[chains](): 5,
-		reflect.TypeFor[bodies](): 2 /* with scratch, which means nothing */, reflect.TypeFor[State](): 15, reflect.TypeFor[beside](): 2,
+		reflect.TypeFor[bodies](): 2 /* with scratch, which means nothing */, reflect.TypeFor[State](): 15, reflect.TypeFor[beside](): 3, reflect.TypeFor[event.ReservationSet](): 6,
 		reflect.TypeFor[users](): 2 /* with list, which follows from set */, reflect.TypeFor[event.UserSet](): 6, reflect.TypeFor[owner](): 2,
 		reflect.TypeFor[registry.Registry](): 5 /* with sorted and moment, which follow from the others */, reflect.TypeFor[event.WorkerEnrolled](): 7, reflect.TypeFor[event.WorkerRevoked](): 2,
 		reflect.TypeFor[event.AccessSet](): 6, reflect.TypeFor[event.GatewayOpened](): 5,

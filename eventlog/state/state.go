@@ -41,16 +41,19 @@ type State struct {
 type beside struct {
 	schedules *schedules.Fold
 	loads     *loads.Fold
+	reservations
 }
 
-func (b beside) clone() beside { return beside{schedules: b.schedules.Clone(), loads: b.loads.Clone()} }
+func (b beside) clone() beside {
+	return beside{schedules: b.schedules.Clone(), loads: b.loads.Clone(), reservations: maps.Clone(b.reservations)}
+}
 
 // New returns the State of an empty log.
 func New() *State {
 	return &State{
 		chains: newChains(), leaseHistory: newLeaseHistory(), hosts: newHosts(), groups: make(groups), onions: make(onions),
 		users: newUsers(), owners: make(owners), outside: registry.New(),
-		flows: flows.New(), jobs: jobs.New(), beside: beside{schedules: schedules.New(), loads: loads.New()},
+		flows: flows.New(), jobs: jobs.New(), beside: beside{schedules: schedules.New(), loads: loads.New(), reservations: make(reservations)},
 	}
 }
 
@@ -218,6 +221,11 @@ func (s *State) applyAuthority(src *source, e *event.Event) (rebuild bool) {
 	case event.KindGroupSet:
 		if b, ok := read[event.GroupSet](&s.bodies, e); ok {
 			s.note(s.groups.set(e, b))
+		}
+		return false
+	case event.KindReservationSet:
+		if b, ok := read[event.ReservationSet](&s.bodies, e); ok {
+			s.note(s.reservations.set(e, b))
 		}
 		return false
 	case event.KindUserSet:

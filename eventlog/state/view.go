@@ -22,6 +22,8 @@ type (
 	ChunkMap = jobs.Map
 	// ChunkCounts says how many chunks of a job are in each state.
 	ChunkCounts = jobs.ChunkCounts
+	// Saved is a checkpoint of a chunk.
+	Saved = jobs.Saved
 )
 
 // Outside returns who is let in from outside. It is not to be changed, and read only
@@ -68,6 +70,14 @@ func (s *State) Kept() map[cluster.Hash]bool {
 
 // Outputs lists the files that the chunks of a job left, by chunk and name.
 func (s *State) Outputs(id job.ID) []job.OutputFile { return jobs.OutputsOf(s.jobs, id) }
+
+// Checkpoint is from where the next attempt at a chunk goes on, if there is such a place.
+func (s *State) Checkpoint(id job.ID, chunk int) (Saved, bool) {
+	return jobs.Checkpoint(s.jobs, id, chunk)
+}
+
+// Checkpoints are the files of all checkpoints of open chunks.
+func (s *State) Checkpoints() map[cluster.Hash]bool { return jobs.Checkpoints(s.jobs) }
 
 // OutputBytes is how many bytes the chunks of a job left.
 func (s *State) OutputBytes(id job.ID) int64 { return jobs.OutputBytes(s.jobs, id) }

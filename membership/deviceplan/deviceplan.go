@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/discover/source"
 	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/mesh"
 	"github.com/skein-project/skein/mesh/hostnet"
@@ -73,6 +75,8 @@ type Options struct {
 	Settings func() Settings
 	// Observed is where other hosts see the members.
 	Observed func() map[cluster.NodeID][]netip.AddrPort
+	// Discover is where endpoints of peers are looked for that are all dead; none: nowhere.
+	Discover []source.Source
 	// WriteNames writes the names file.
 	WriteNames func(file, clusterName string, members []cluster.Member) error
 	// Note queues an event for the log.
@@ -93,6 +97,7 @@ type Planner struct {
 	limit atomic.Int64
 
 	cache     *endpointCache
+	seeker    *seeker // nil: there is nowhere to look
 	applied   topo.Desired
 	current   bool   // the device is as applied says
 	conflicts string // as last logged
@@ -105,7 +110,9 @@ func New(o Options) *Planner {
 	if err != nil {
 		o.Logger.Warn().Err(err).Msg("cached endpoints not used")
 	}
-	return &Planner{o: o, kick: make(chan struct{}, 1), jobs: make(chan func(context.Context)), cache: cache}
+	p := &Planner{o: o, kick: make(chan struct{}, 1), jobs: make(chan func(context.Context)), cache: cache}
+	p.seeker = newSeeker(o, p.Wake)
+	return p
 }
 
 // Wake asks for a new plan, soon.
@@ -139,6 +146,13 @@ func (p *Planner) Run(ctx context.Context) error {
 	again := time.NewTimer(planAgain)
 	defer again.Stop()
 	defer p.remember()
+	if p.seeker != nil {
+		finding, stop := context.WithCancel(ctx)
+		var ended sync.WaitGroup
+		ended.Go(func() { _ = p.seeker.finder.Run(finding) }) // ends with finding
+		defer ended.Wait()
+		defer stop()
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -236,6 +250,7 @@ func (p *Planner) plan() (topo.Desired, bool) {
 	}
 	in.Underlay, in.Routes = p.networks()
 	want, conflicts := topo.Plan(in)
+	want.Peers = p.seeker.seek(want.Peers, p.o.Device.Observe(), time.Now())
 	want.MTU = p.mtu(set.MTU, want.Peers)
 	p.report(conflicts)
 	return want, true

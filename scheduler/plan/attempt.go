@@ -21,7 +21,7 @@ func (k *work) open(j *openJob, index, attempt int, w *worker, now time.Duration
 	limit := j.limit(k.cfg) * time.Duration(len(w.tries)/max(1, w.slots)+1)
 	t := &try{
 		job: j, chunk: index, attempt: attempt, worker: w, iterations: n, load: w.pace.Estimate(j.kind, n, j.spec.Chunk),
-		started: now, marks: marks{strange: w.Stranger}, Progress: pace.Progress{Moved: now}, Deadline: ends.Deadline{Limit: limit},
+		started: now, marks: marks{strange: w.Stranger, zone: w.host.Keeps()}, Progress: pace.Progress{Moved: now}, Deadline: ends.Deadline{Limit: limit},
 	}
 	t.timer.try = t
 	if c.state == pending {
@@ -36,6 +36,7 @@ func (k *work) open(j *openJob, index, attempt int, w *worker, now time.Duration
 	c.tries = append(c.tries, t)
 	j.add(t)
 	w.add(t)
+	k.roster.kept.Add(t.zone, j.owner, 1)
 	if !t.strange && len(j.tries) == j.strange+1 {
 		j.term.Idle = now
 		if j.term.timer.pos == 0 {
@@ -57,6 +58,7 @@ func (k *work) close(t *try, now time.Duration) {
 	}
 	t.job.remove(t)
 	t.worker.remove(t)
+	k.roster.kept.Add(t.zone, t.job.owner, -1)
 	if t.copied {
 		k.copies--
 	}
@@ -236,10 +238,13 @@ func (k *work) advance(w *worker, list []step.Progress, now time.Duration) {
 			if w.output = now; !w.Stranger {
 				t.job.term.Idle = now
 			}
-		} else if limit := k.cfg.Stuck; t.Still(limit, now) && !t.asks.Quiet(now) {
+		} else if limit := k.cfg.Stuck; t.Still(limit, now) && !t.said.Asks.Quiet(now) {
 			k.out.Cancel(w.node, t.ref(), "it is stuck")
 			k.fail(t, fmt.Sprintf("stuck: no progress for %s after %d of %d iterations", limit, t.Done, t.iterations), now)
 			continue
+		}
+		if r.Saved != nil && t.job.spec.Checkpoint && !w.Stranger && t.said.Saves.Take(r.Saved.Hash, now) {
+			k.out.Emit(step.Save{Attempt: t.ref(), Checkpoint: *r.Saved})
 		}
 		if r.Ask != nil && !t.Lost {
 			k.answer(t, r.Ask, now)
@@ -250,13 +255,13 @@ func (k *work) advance(w *worker, list []step.Progress, now time.Duration) {
 // answer puts off the deadline of an attempt that asks for more time, or says why not.
 func (k *work) answer(t *try, a *step.Ask, now time.Duration) {
 	s := &t.job.spec
-	by, denied, heard := t.Answer(&t.asks, ends.Ask{Number: a.Number, For: a.For}, t.Done > 0, s.Timeout(), s.HardTimeout()-s.Timeout(), now)
+	by, denied, heard := t.Answer(&t.said.Asks, ends.Ask{Number: a.Number, For: a.For}, t.Done > 0, s.Timeout(), s.HardTimeout()-s.Timeout(), now)
 	if heard {
 		return
 	}
 	if by > 0 {
 		k.timers.set(&t.timer, t.timer.at+by)
-		t.worker.quiet = max(t.worker.quiet, t.asks.Until)
+		t.worker.quiet = max(t.worker.quiet, t.said.Asks.Until)
 	}
 	k.out.Emit(step.Extend{Attempt: t.ref(), Asked: a.For, Given: by, Reason: step.Clip(a.Reason), Denied: denied})
 }

@@ -89,7 +89,7 @@ func (h *chooser) look(j *openJob, q *order.Queue, p pick, most int, now time.Du
 		if n++; n > most {
 			break
 		}
-		if p.idle && len(w.tries) >= w.slots || !p.of.Admits(&w.host) || p.c.at(w) != nil || p.c.check.Knows(w.node) {
+		if p.idle && len(w.tries) >= w.slots || !p.of.Admits(&w.host) || p.c.at(w) != nil || p.c.check.Knows(w.node) || !h.roster.kept.Admits(w.host.Keeps(), j.owner) {
 			continue
 		}
 		if !slices.Contains(p.c.avoid, w.node) && !w.pace.LeftOut(j.kind, now) {

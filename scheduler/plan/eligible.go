@@ -80,6 +80,8 @@ func (h *chooser) keeps(j *openJob, chunks []int, w *worker, now time.Duration) 
 		case c.check.Knows(w.node):
 			why = eligible.Opinion
 		case !of.Admits(&w.host):
+			why = eligible.Unproven
+		case !h.roster.kept.Admits(w.host.Keeps(), j.owner):
 			why = eligible.Reserved
 		case (slices.Contains(c.avoid, w.node) || w.pace.LeftOut(j.kind, now)) && h.others(j, c, of, now):
 			why = eligible.Excluded

@@ -188,7 +188,7 @@ var reasons = map[string][]eligible.Reason{
 	"it is in another zone":                        {eligible.LacksZone, eligible.Stuck},
 	"the job's permission does not name its owner": {eligible.LacksPermission, eligible.Stuck},
 	"it does not accept the job's owner":           {eligible.LacksAccept, eligible.Stuck},
-	"":                                             {"", eligible.Stuck, eligible.Excluded, eligible.Opinion, eligible.Reserved, eligible.Busy},
+	"":                                             {"", eligible.Stuck, eligible.Excluded, eligible.Opinion, eligible.Unproven, eligible.Reserved, eligible.Busy},
 }
 
 // may is who may get a chunk of a job, said as simply as can be.

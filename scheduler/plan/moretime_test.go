@@ -56,3 +56,13 @@ func TestMoreTime(t *testing.T) {
 	b.now += time.Second // no progress since: it has no other extension
 	b.want(b.do(step.Tick{}), "cancel j at a: [{0 1}]", "fail j/0#1 of a final=false: no result within 15m40s")
 }
+
+// TestStrain: of workers that would be done at the same time that of a host with more to do than usual
+// comes later.
+func TestStrain(t *testing.T) {
+	w := &worker{capacity: capacity{slots: 2}, queue: queue{load: 3 * time.Second, unit: time.Second}}
+	calm := w.drain()
+	if w.strain = 1; w.drain() != calm*3/2 || calm != uint64(2*time.Second) {
+		t.Errorf("%d and %d", calm, w.drain())
+	}
+}

@@ -110,6 +110,8 @@ func (p *Plan) Step(e step.Event, now time.Duration) []step.Action {
 		w := p.roster.get(e.Worker, now)
 		p.accepts(w, e.Owner, e.Accept)
 		p.roster.review(w, now)
+	case step.Reserved:
+		p.roster.kept.Set(e.List)
 	case step.GroupChanged:
 		p.roster.setGroup(e.Group, e.Members)
 	case step.HealthChanged:
@@ -125,6 +127,7 @@ func (p *Plan) Step(e step.Event, now time.Duration) []step.Action {
 		p.quiet = true
 		return p.out.List
 	}
+	p.roster.kept.Count(p.roster.zoneSlots)
 	if !p.held {
 		p.round.Fill(p.choice, now)
 		p.choice.copyDoubtful(now)
@@ -189,3 +192,6 @@ func (p *Plan) MayRun(n cluster.NodeID, spec job.Spec, owner string) bool {
 	w := p.roster.byNode[n]
 	return w != nil && w.lacks() == "" && p.roster.classes.Takes(spec, owner, &w.host)
 }
+
+// Slots counts the slots of the hosts of a zone that take part.
+func (p *Plan) Slots(zone string) int { return p.roster.zoneSlots()[zone] }

@@ -110,8 +110,8 @@ func (p *Plan) setHealth(e step.HealthChanged, now time.Duration) {
 func (p *Plan) status(e step.WorkerStatus, now time.Duration) {
 	w := p.roster.get(e.Worker, now)
 	p.work.advance(w, e.Progress, now)
-	if w.draining != e.Draining || w.unready != !e.Ready || w.host.Full != e.Full {
-		w.draining, w.unready, w.host.Full = e.Draining, !e.Ready, e.Full
+	if w.draining != e.Draining || w.unready != !e.Ready || w.host.Full != e.Full || w.strain != e.Strain {
+		w.draining, w.unready, w.host.Full, w.strain = e.Draining, !e.Ready, e.Full, e.Strain
 		p.roster.review(w, now)
 	}
 }

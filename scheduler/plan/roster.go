@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan/eligible"
 	"github.com/skein-project/skein/scheduler/plan/pace"
+	"github.com/skein-project/skein/scheduler/plan/reserve"
 	"github.com/skein-project/skein/scheduler/plan/trust"
 	"github.com/skein-project/skein/scheduler/plan/vital"
 )
@@ -30,6 +31,7 @@ type roster struct {
 	narrow   int // workers that accept not everybody's jobs
 	doubtful []*worker
 	book     trust.Book
+	kept     reserve.Book
 }
 
 // listed says in which of the roster's counts and lists a worker is.
@@ -222,14 +224,24 @@ func (r *roster) evict(w *worker, now time.Duration) (reason string) {
 
 // slots counts the slots of all members that take part and have the executor; empty:
 // any. What strangers say of theirs decides nothing.
-func (r *roster) slots(executor string) int {
-	n := 0
+func (r *roster) slots(executor string) (n int) {
 	for _, w := range r.workers {
 		if w != nil && !w.Stranger && w.serves() && (executor == "" || slices.Contains(w.host.Executors, executor)) {
 			n += w.slots
 		}
 	}
 	return n
+}
+
+// zoneSlots counts the slots of hosts that take part, by zone.
+func (r *roster) zoneSlots() map[string]int {
+	slots := make(map[string]int)
+	for _, w := range r.workers {
+		if w != nil && !w.Stranger && w.serves() {
+			slots[w.host.Zone] += w.slots
+		}
+	}
+	return slots
 }
 
 // WorkerView is what the plan knows of a worker.

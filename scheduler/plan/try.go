@@ -20,7 +20,7 @@ type try struct {
 	started    time.Duration
 	timer      timer // of its deadline
 	ends.Deadline
-	asks ends.Asks
+	said ends.Said
 	pace.Progress
 	ends.Presence
 	marks
@@ -30,10 +30,11 @@ type try struct {
 
 // marks is what is so of an attempt.
 type marks struct {
-	runs    bool // the worker said that it began
-	strange bool // it is at a stranger
-	copied  bool // it copies another attempt, near the end of the job
-	gone    bool // it ended
+	runs    bool   // the worker said that it began
+	strange bool   // it is at a stranger
+	copied  bool   // it copies another attempt, near the end of the job
+	gone    bool   // it ended
+	zone    string // in which it was begun
 }
 
 func (t *try) ref() job.Attempt {

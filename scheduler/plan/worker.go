@@ -42,6 +42,7 @@ type capacity struct {
 	rtt      time.Duration // to it and back, the log included; 0: not measured
 	draining bool          // it finishes what it has and takes nothing new
 	unready  bool          // it says that it cannot take anything now
+	strain   uint64        // 1: its host has more to do than usual, and others come first
 }
 
 // ready reports that the worker takes something new.
@@ -131,7 +132,7 @@ func (w *worker) hasRoom(cfg *Config, now time.Duration) bool {
 // drain is the time until the worker would be done with all it has and one
 // chunk more.
 func (w *worker) drain() uint64 {
-	return uint64(max(0, w.load+w.unit)) / uint64(max(1, w.slots))
+	return uint64(max(0, w.load+w.unit)) / uint64(max(1, w.slots)) * (2 + w.strain) / 2
 }
 
 // standing is how the worker does, for its classes.

@@ -41,7 +41,7 @@ func (e *Encoder) Append(b []byte, f Frame) ([]byte, error) {
 		}
 		b = append(b, j...)
 		if f.Assign != nil {
-			if len(e.sent) >= maxSpecs {
+			if !e.sent[f.Assign.Job] && len(e.sent) >= maxSpecs {
 				clear(e.sent)
 			}
 			if e.sent == nil {
@@ -69,7 +69,7 @@ func (e *Encoder) short(b []byte, f *Frame) ([]byte, bool) {
 			b = appendString(b, string(f.Worker))
 		}
 	}
-	short := f.Assign != nil && e.sent[f.Assign.Job]
+	short := f.Assign != nil && e.sent[f.Assign.Job] && len(f.Assign.Resume) == 0
 	if short {
 		b = appendAssign(b, f.Assign)
 	} else if b, short = compact(b, f); !short {

@@ -28,6 +28,7 @@ func fill(v reflect.Value) {
 			v.Worker = ""
 		case *Assign: // its chunks are of its job
 			v.Chunks[0].Job = ""
+			v.Resume = nil // with checkpoints it has no short form
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))

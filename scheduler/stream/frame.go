@@ -91,6 +91,15 @@ type Assign struct {
 	Spec   job.Spec      `json:"spec"`
 	Owner  string        `json:"owner,omitempty"` // whose job; empty: the holder does not say
 	Chunks []job.Attempt `json:"chunks"`
+	// Resume are checkpoints of earlier attempts, from which these may go on: workers that
+	// do not know them begin anew.
+	Resume []Resume `json:"resume,omitempty"`
+}
+
+// Resume is from where an attempt at a chunk may go on.
+type Resume struct {
+	Chunk int `json:"chunk"`
+	job.Checkpoint
 }
 
 // Cancel stops attempts and forgets their results; no Chunks means the whole
@@ -149,6 +158,8 @@ type Status struct {
 	QueueSeconds float64 `json:"queue_seconds,omitempty"`
 	// Full says that there is no room for the outputs of a chunk.
 	Full bool `json:"full,omitempty"`
+	// Pressure is how loaded the host is, as overload.Level: others at normal come first.
+	Pressure uint8 `json:"pressure,omitempty"`
 }
 
 // Progress is how far a running attempt is. Done never falls; work that does
@@ -161,6 +172,8 @@ type Progress struct {
 	// Ask is its latest request for more time; nil: none. Holders that do not know it
 	// give none.
 	Ask *Ask `json:"ask,omitempty"`
+	// Saved is its latest checkpoint; nil: none.
+	Saved *job.Checkpoint `json:"saved,omitempty"`
 }
 
 // Ask is the request of a running attempt for more time.
@@ -345,6 +358,14 @@ func (a Assign) validate() error {
 			return fmt.Errorf("%w: chunk %d attempt %d of a job of %d chunks", ErrFrame, c.Chunk, c.Number, a.Spec.Chunks())
 		}
 	}
+	if len(a.Resume) > len(a.Chunks) {
+		return fmt.Errorf("%w: %d checkpoints of %d attempts", ErrFrame, len(a.Resume), len(a.Chunks))
+	}
+	for _, r := range a.Resume {
+		if err := r.Check(); err != nil {
+			return fmt.Errorf("%w: %w", ErrFrame, err)
+		}
+	}
 	return nil
 }
 
@@ -386,6 +407,11 @@ func (s Status) validate() error {
 		}
 		if a := p.Ask; a != nil && (a.Number < 1 || !(a.Seconds > 0) || len(a.Reason) > cluster.MaxReason) {
 			return fmt.Errorf("%w: request %d for %g s more, with a reason of %d bytes", ErrFrame, a.Number, a.Seconds, len(a.Reason))
+		}
+		if p.Saved != nil {
+			if err := p.Saved.Check(); err != nil {
+				return fmt.Errorf("%w: %w", ErrFrame, err)
+			}
 		}
 		if err := validAttempt(p.Attempt); err != nil {
 			return err

@@ -26,7 +26,7 @@ var of = map[string]overload.Lane{
 	post + "/v1/jobs/{id}/stop": overload.Control, post + "/v1/workflows/{id}/stop": overload.Control, post + "/v1/worker/drain": overload.Control,
 	post + "/v1/lease/step-down": overload.Control, post + "/v1/lease/voters": overload.Control, post + "/v1/leave": overload.Control,
 	post + "/v1/members/{node}/remove": overload.Control, post + "/v1/mesh/rotate": overload.Control,
-	remove + "/v1/gateway/workers/{worker}": overload.Control, remove + "/v1/gateway/tokens/{id}": overload.Control, remove + "/v1/tokens/{id}": overload.Control,
+	remove + "/v1/gateway/workers/{worker}": overload.Control, remove + "/v1/gateway/tokens/{id}": overload.Control, remove + "/v1/tokens/{id}": overload.Control, remove + "/v1/reservations/{name}": overload.Control,
 
 	put + "/v1/artefacts": overload.Assign,
 
@@ -41,13 +41,13 @@ var of = map[string]overload.Lane{
 	get + "/v1/schedules/{id}": overload.Status, get + "/v1/schedules": overload.List,
 	get + "/v1/workflows/{id}": overload.Status, get + "/v1/events/{node}/{inc}/{seq}": overload.Status, get + "/v1/mesh": overload.Status,
 	get + "/v1/zones": overload.Status, get + "/v1/lease/voters": overload.Status, get + "/v1/log/snapshots": overload.Status, get + "/v1/openapi.json": overload.Status,
-	put + "/v1/users/{name}": overload.Status, put + "/v1/members/{node}/owner": overload.Status, put + "/v1/groups/{name}": overload.Status,
+	put + "/v1/users/{name}": overload.Status, put + "/v1/members/{node}/owner": overload.Status, put + "/v1/groups/{name}": overload.Status, put + "/v1/reservations/{name}": overload.Status,
 	post + "/v1/gateway/workers": overload.Status, post + "/v1/gateway/tokens": overload.Status, post + "/v1/tokens": overload.Status,
 	post + "/v1/log/snapshots": overload.Status, get + "/v1/gateway": overload.Status,
 
 	get + "/v1/members": overload.List, get + "/v1/workers": overload.List, get + "/v1/jobs": overload.List, get + "/v1/workflows": overload.List,
 	get + "/v1/jobs/{id}/watch": overload.List, get + "/v1/jobs/{id}/chunks": overload.List, get + "/v1/jobs/{id}/logs": overload.List, get + "/v1/jobs/{id}/outputs": overload.List, get + "/v1/jobs/{id}/outputs/{chunk}/{name}": overload.List, get + "/v1/events": overload.List, get + "/v1/watch": overload.List,
-	get + "/v1/users": overload.List, get + "/v1/groups": overload.List, get + "/v1/tokens": overload.List,
+	get + "/v1/users": overload.List, get + "/v1/groups": overload.List, get + "/v1/reservations": overload.List, get + "/v1/tokens": overload.List,
 	get + "/v1/gateway/workers": overload.List, get + "/v1/gateway/tokens": overload.List,
 
 	get + "/v1/lease/history": overload.Telemetry, get + "/v1/jobs/{id}/series": overload.Telemetry, get + "/v1/jobs/{id}/history": overload.Telemetry,

@@ -63,6 +63,7 @@ func startChild(argv []string, setup runner.Setup) (*child, error) {
 type hearing struct {
 	report func(uint64)
 	ask    func(runner.Ask)
+	save   func(done uint64)
 	words  *words.Words
 }
 
@@ -87,6 +88,9 @@ func (c *child) ask(ctx context.Context, most limit, tooLong string, task *runne
 		}
 		if reply.Ask != nil && heard.ask != nil {
 			heard.ask(*reply.Ask)
+		}
+		if reply.Saved && heard.save != nil {
+			heard.save(reply.Progress)
 		}
 		if heard.words != nil {
 			heard.words.Skip(reply.Skipped)

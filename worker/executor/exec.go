@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -220,7 +221,7 @@ func (e *Exec) Execute(ctx context.Context, _ int, t Task) (job.ChunkResult, err
 			"SKEIN_CHUNK_ID=" + strconv.Itoa(t.Attempt.Chunk), "SKEIN_SEED=" + strconv.FormatUint(t.Spec.Seed, 10),
 		},
 	}
-	if err := e.prepareFiles(dir, t.Spec, files, &setup); err != nil {
+	if err := e.prepareFiles(dir, t.Spec, files, resume(ctx, e.opts.Outputs, t), &setup); err != nil {
 		return none, Infra(errors.Join(err, verifyFiles(e.opts.Artefacts, e.opts.Outputs, t.Spec)))
 	}
 	if e.groups == nil || !e.groups.limits("memory") {
@@ -230,6 +231,10 @@ func (e *Exec) Execute(ctx context.Context, _ int, t Task) (job.ChunkResult, err
 	r.stderr.words = t.Words
 	r.said.words = t.Words
 	r.stderr.ask, r.said.ask = t.Ask, t.Ask
+	if t.Spec.Checkpoint && t.Save != nil {
+		r.saver = &saver{dir: filepath.Join(dir, outDir), owner: e.owner(), outputs: e.opts.Outputs, tell: t.Save, every: job.CheckpointEvery}
+		r.ending = t.Ending
+	}
 	out, err := r.do(ctx)
 	e.ended.WithLabelValues(r.how).Inc()
 	if err != nil {
@@ -252,7 +257,7 @@ func (e *Exec) owner() int {
 
 // filesOf has the files of a job on this disk.
 func (e *Exec) filesOf(ctx context.Context, spec job.Spec) ([]runner.InFile, error) {
-	if len(spec.Outputs) > 0 && e.opts.Outputs == nil {
+	if (len(spec.Outputs) > 0 || spec.Checkpoint) && e.opts.Outputs == nil {
 		return nil, errNoOutputs
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.opts.FetchTimeout)
@@ -261,8 +266,8 @@ func (e *Exec) filesOf(ctx context.Context, spec job.Spec) ([]runner.InFile, err
 }
 
 // prepareFiles makes the directories of files of a program, and tells it of them.
-func (e *Exec) prepareFiles(dir string, spec job.Spec, files []runner.InFile, setup *runner.Program) error {
-	if len(files) > 0 {
+func (e *Exec) prepareFiles(dir string, spec job.Spec, files, resumed []runner.InFile, setup *runner.Program) error {
+	if len(files) > 0 || spec.Checkpoint {
 		in := filepath.Join(dir, inDir)
 		if err := room(files, e.opts.ScratchBytes); err != nil {
 			return err
@@ -271,10 +276,10 @@ func (e *Exec) prepareFiles(dir string, spec job.Spec, files []runner.InFile, se
 		if err != nil {
 			return err
 		}
-		setup.ScratchBytes += size
+		setup.ScratchBytes += size + copyResume(in, resumed)
 		setup.Env = append(setup.Env, "SKEIN_IN="+in)
 	}
-	if len(spec.Outputs) > 0 {
+	if len(spec.Outputs) > 0 || spec.Checkpoint {
 		out := filepath.Join(dir, outDir)
 		err := os.Mkdir(out, 0o700)
 		if err == nil && e.owner() >= 0 {
@@ -331,6 +336,9 @@ type programRun struct {
 
 	noResult bool         // standard output is words as well:
 	said     progressTail // it goes here
+
+	saver  *saver // nil: there are no checkpoints
+	ending <-chan struct{}
 }
 
 // do runs the program and returns its standard output.
@@ -345,9 +353,22 @@ func (r *programRun) do(ctx context.Context) ([]byte, error) {
 	defer r.e.removeGroup(group)
 	r.stdout.limit, r.stdout.full = job.MaxResultBytes, make(chan struct{})
 	r.stderr.report, r.said.report = told, told
+	var done atomic.Uint64
+	if r.saver != nil {
+		counted := func(n uint64) { done.Store(n); told(n) }
+		r.stderr.report, r.said.report = counted, counted
+		save := func() { r.saver.save(done.Load()) }
+		r.stderr.save, r.said.save = save, save
+	}
 	cmd, orders, report, err := r.start(group)
 	if err != nil {
 		return nil, Infra(err)
+	}
+	if r.saver != nil {
+		defer r.most.warn(r.ending, func() bool { return done.Load() > 0 }, func() {
+			r.saver.due()
+			_, _ = orders.Write([]byte{runner.OrderSave}) // it may have ended
+		})()
 	}
 	end, err := r.await(timed, cmd, orders, report)
 	switch oom := group.killedForMemory(); {

@@ -23,6 +23,14 @@ type Task struct {
 	Report func(done uint64)
 	// Ask tells that the attempt wants more time; nil: nobody wants to know. As Report.
 	Ask func(runner.Ask)
+	// Save hears of checkpoints of the attempt, which are stored; nil: there are to be none.
+	// As Report.
+	Save func(job.Checkpoint)
+	// Resume is the checkpoint of an earlier attempt; nil: none.
+	Resume *job.Checkpoint
+	// Ending is closed when the attempt is ended soon, whatever it does; nil: that is not
+	// known before.
+	Ending <-chan struct{}
 	// Words hears what the attempt says on standard error; nil: nobody wants to.
 	Words *words.Words
 }

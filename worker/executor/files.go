@@ -131,9 +131,12 @@ func Collect(dir string, spec job.Spec, limit int64, owner int, outputs *artefac
 	}
 	d := os.NewFile(uintptr(fd), dir)
 	defer d.Close()
-	names, err := d.Readdirnames(job.MaxOutputs + 1)
+	names, err := d.Readdirnames(job.MaxOutputs + 2)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, leftError("%w", err)
+	}
+	if spec.Checkpoint {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == job.CheckpointName })
 	}
 	if len(names) > job.MaxOutputs {
 		return nil, leftError("more than %d files", job.MaxOutputs)

@@ -44,6 +44,7 @@ func (r *boundedBuffer) read(f *os.File) {
 type progressTail struct {
 	report func(uint64)     // nil: nobody wants to know
 	ask    func(runner.Ask) // as well
+	save   func()           // as well
 	words  *words.Words     // as well
 
 	runner.Tail
@@ -63,6 +64,9 @@ func (r *progressTail) Write(p []byte) (int, error) {
 	}
 	if said.Ask != nil && r.ask != nil {
 		r.ask(*said.Ask)
+	}
+	if said.Saved && r.save != nil {
+		r.save()
 	}
 	if r.words != nil {
 		_, _ = r.words.Write(p) // never fails

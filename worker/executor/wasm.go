@@ -297,9 +297,10 @@ func (e *WASM) Execute(ctx context.Context, slot int, t Task) (job.ChunkResult, 
 	}
 	task, heard := e.task(t.Spec, t.Attempt.Chunk), hearing{report: t.Report, ask: t.Ask, words: t.Words}
 	task.Words = t.Words != nil
-	done, left, err := e.withFiles(ctx, slot, task, t.Spec, heard)
+	done, left, err := e.withFiles(ctx, slot, task, t, heard)
 	if errors.Is(err, artefact.ErrCorrupt) { // the bytes decayed on this disk: once more with fresh ones
-		done, left, err = e.withFiles(ctx, slot, task, t.Spec, heard)
+		t.Resume = nil
+		done, left, err = e.withFiles(ctx, slot, task, t, heard)
 	}
 	if err != nil {
 		return none, err
@@ -308,7 +309,8 @@ func (e *WASM) Execute(ctx context.Context, slot int, t Task) (job.ChunkResult, 
 }
 
 // withFiles gives the guest its files, and stores what it leaves.
-func (e *WASM) withFiles(ctx context.Context, slot int, task runner.Task, spec job.Spec, heard hearing) (*runner.Done, job.Files, error) {
+func (e *WASM) withFiles(ctx context.Context, slot int, task runner.Task, t Task, heard hearing) (*runner.Done, job.Files, error) {
+	spec := t.Spec
 	task.NoResult = spec.Result == job.ResultNone
 	if len(spec.Files) > 0 {
 		fetching, cancel := context.WithTimeout(ctx, e.opts.FetchTimeout)
@@ -319,7 +321,11 @@ func (e *WASM) withFiles(ctx context.Context, slot int, task runner.Task, spec j
 			return nil, nil, Infra(err)
 		}
 	}
-	if len(spec.Outputs) > 0 {
+	if spec.Checkpoint {
+		task.SaveEvery = job.CheckpointEvery
+		task.Files = append(task.Files, resume(ctx, e.opts.Outputs, t)...)
+	}
+	if len(spec.Outputs) > 0 || spec.Checkpoint {
 		if e.opts.Outputs == nil || e.opts.ScratchDir == "" {
 			return nil, nil, Infra(errNoOutputs)
 		}
@@ -334,6 +340,13 @@ func (e *WASM) withFiles(ctx context.Context, slot int, task runner.Task, spec j
 		}()
 		// A guest has what it leaves in memory.
 		task.OutDir, task.OutBytes = dir, min(spec.AttemptLimit(), int64(spec.MemoryBytes))
+		if spec.Checkpoint {
+			task.OutBytes += min(job.MaxCheckpointBytes, int64(spec.MemoryBytes))
+			if t.Save != nil {
+				s := &saver{dir: dir, owner: -1, outputs: e.opts.Outputs, tell: t.Save} // the guest's runner waits between two
+				heard.save = s.save
+			}
+		}
 	}
 	done, err := e.perform(ctx, slot, task, heard, limitOf(spec))
 	if errors.Is(err, artefact.ErrCorrupt) {
@@ -342,7 +355,7 @@ func (e *WASM) withFiles(ctx context.Context, slot int, task runner.Task, spec j
 	if err != nil {
 		return nil, nil, err
 	}
-	left, err := Collect(task.OutDir, spec, task.OutBytes, -1, e.opts.Outputs)
+	left, err := Collect(task.OutDir, spec, min(task.OutBytes, spec.AttemptLimit()), -1, e.opts.Outputs)
 	return done, left, err
 }
 

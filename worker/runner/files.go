@@ -55,12 +55,16 @@ func guestFiles(t Task, in map[string][]byte, c wazero.ModuleConfig) (_ wazero.M
 		panic("runner: this version of wazero mounts no file system of ours")
 	}
 	var all wazero.FSConfig
-	if len(in) > 0 {
+	if len(in) > 0 || t.SaveEvery > 0 {
 		all = files.WithSysFSMount(guestfs.ReadOnly(epoch, in), GuestIn)
 		files, _ = all.(sysfs.FSConfig) // as above
 	}
 	if t.OutDir != "" {
-		left = guestfs.Writable(epoch, t.OutBytes, job.MaxOutputs)
+		most := job.MaxOutputs
+		if t.SaveEvery > 0 {
+			most += 2 // a checkpoint, and the next one
+		}
+		left = guestfs.Writable(epoch, t.OutBytes, most)
 		all = files.WithSysFSMount(left, GuestOut)
 	}
 	if all == nil {
@@ -72,6 +76,9 @@ func guestFiles(t Task, in map[string][]byte, c wazero.ModuleConfig) (_ wazero.M
 // writeFiles writes what a guest left into a directory that is empty.
 func writeFiles(left *guestfs.Dir, dir string) error {
 	for _, name := range left.Names() {
+		if name == job.CheckpointName {
+			continue // what is left at the end is of no use
+		}
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return fmt.Errorf("write outputs: %w", err)
@@ -82,4 +89,33 @@ func writeFiles(left *guestfs.Dir, dir string) error {
 		}
 	}
 	return nil
+}
+
+// saver has what a guest saves where its parent finds it, at most once in so much time.
+// One that cannot be written is none.
+func saver(left *guestfs.Dir, t Task) func() bool {
+	if left == nil || t.SaveEvery <= 0 {
+		return nil
+	}
+	var last time.Time
+	return func() bool {
+		if !last.IsZero() && time.Since(last) < t.SaveEvery {
+			return false
+		}
+		name := filepath.Join(t.OutDir, job.CheckpointName)
+		f, err := os.Create(name + ".new")
+		if err != nil {
+			return false
+		}
+		err = left.WriteTo(job.CheckpointName, f)
+		if err = errors.Join(err, f.Close()); err == nil {
+			err = os.Rename(f.Name(), name)
+		}
+		if err != nil {
+			_ = os.Remove(f.Name()) // or it goes with the directory
+			return false
+		}
+		last = time.Now()
+		return true
+	}
 }

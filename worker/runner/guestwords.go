@@ -20,6 +20,7 @@ const (
 type guestWords struct {
 	tell   func(Reply) error
 	wanted bool
+	save   func() bool // has what is saved where the parent finds it, unless it was so lately; nil: the parent wants none
 	Tail
 	line Progress
 	done uint64 // the last progress, told or not
@@ -39,10 +40,11 @@ func (w *guestWords) Write(p []byte) (int, error) {
 		w.done = said.Done
 	}
 	due := said.Moved && time.Since(w.told) >= progressEvery
-	if w.done > 0 && due || said.Ask != nil { // what was done by then goes with a request for more time
+	saved := said.Saved && w.save != nil && w.save()
+	if w.done > 0 && due || said.Ask != nil || saved { // what was done by then goes with a request for more time, and with a checkpoint
 		w.told = time.Now()
 		w.mu.Lock()
-		err := w.tell(Reply{Progress: w.done, Ask: said.Ask})
+		err := w.tell(Reply{Progress: w.done, Ask: said.Ask, Saved: saved})
 		w.mu.Unlock()
 		if err != nil {
 			return 0, err // the parent has gone

@@ -15,6 +15,8 @@ const (
 	ProgressMark = "skein-progress "
 	// ExtendMark is followed by how many seconds more the chunk wants, and why.
 	ExtendMark = "skein-extend "
+	// CheckpointMark, a line by itself, says that a checkpoint is written.
+	CheckpointMark = "skein-checkpoint"
 )
 
 // maxLine bounds what is kept of such a line.
@@ -34,6 +36,7 @@ type Told struct {
 	Done  uint64 // iterations
 	Moved bool   // Done was told
 	Ask   *Ask   // nil: none
+	Saved bool   // a checkpoint is written
 }
 
 // Progress finds progress, and requests for more time, in a stream of bytes.
@@ -67,6 +70,10 @@ func (l *Progress) read(t *Told) {
 		if n, err := strconv.ParseUint(string(bytes.TrimRight(digits, "\r ")), 10, 64); err == nil {
 			t.Done, t.Moved = n, true
 		}
+		return
+	}
+	if string(bytes.TrimRight(l.line, "\r ")) == CheckpointMark {
+		t.Saved = true
 		return
 	}
 	if asked, is := bytes.CutPrefix(l.line, []byte(ExtendMark)); is {

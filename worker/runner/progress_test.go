@@ -13,6 +13,7 @@ import (
 func FuzzProgressLine(f *testing.F) {
 	f.Add([]byte("skein-progress 7\nskein-progress 8\n"), uint8(3))
 	f.Add([]byte("words\nskein-progress 18446744073709551616\n"), uint8(1))
+	f.Add([]byte("skein-checkpoint\r\n skein-checkpoint\nskein-checkpoint 1\n"), uint8(5))
 	f.Add([]byte("skein-extend 1e9 one more\nskein-extend nan\n"), uint8(2))
 	f.Fuzz(func(t *testing.T, text []byte, cut uint8) {
 		var whole, parts Progress
@@ -26,6 +27,7 @@ func FuzzProgressLine(f *testing.F) {
 			if told.Ask != nil {
 				last.Ask = told.Ask
 			}
+			last.Saved = last.Saved || told.Saved
 		}
 		if !reflect.DeepEqual(last, want) {
 			t.Errorf("whole %+v, in parts %+v", want, last)

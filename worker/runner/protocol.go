@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
@@ -52,6 +53,9 @@ type Task struct {
 	Files    []InFile `json:"files,omitempty"`
 	OutDir   string   `json:"out_dir,omitempty"`
 	OutBytes int64    `json:"out_bytes,omitempty"`
+	// SaveEvery is the shortest time between two checkpoints that the parent is told of; 0:
+	// it wants none.
+	SaveEvery time.Duration `json:"save_every,omitempty"`
 	// NoResult says that standard output is words, too.
 	NoResult bool `json:"no_result,omitempty"`
 }
@@ -81,10 +85,12 @@ type Reply struct {
 	// come between the two as well.
 	Said    []byte `json:"said,omitempty"`
 	Skipped uint64 `json:"skipped,omitempty"`
+	// Saved says that there is a checkpoint in OutDir; it may come with progress.
+	Saved bool `json:"saved,omitempty"`
 }
 
 // Between reports that the task goes on after r.
-func (r Reply) Between() bool { return r.Progress > 0 || r.Ask != nil || len(r.Said) > 0 }
+func (r Reply) Between() bool { return r.Progress > 0 || r.Ask != nil || len(r.Said) > 0 || r.Saved }
 
 // Loaded says that the guest starts now.
 type Loaded struct {

@@ -266,6 +266,7 @@ func (m *loadedModule) run(ctx context.Context, t Task, config []byte, in map[st
 		written = &said
 	}
 	guest, left := guestFiles(t, in, guestConfig(t, config, written, &said))
+	said.save = saver(left, t)
 	mod, err := m.runtime.InstantiateModule(withGuestMemory(ctx), m.compiled, guest)
 	said.end()
 	if mod != nil {

@@ -35,3 +35,7 @@ type End struct {
 // OrderStop is a byte that, on its standard input, lets a supervisor end its
 // program; the end of the input lets it do so at once.
 const OrderStop = 't'
+
+// OrderSave is a byte that lets a supervisor tell its program, by SIGUSR1, that its end is
+// near. It is given only to those that said that they know what that means.
+const OrderSave = 'u'

@@ -65,8 +65,15 @@ func runProgram(s Program, orders io.Reader) End {
 			if _, err := orders.Read(b); err != nil {
 				return
 			}
-			if b[0] == OrderStop {
+			switch b[0] {
+			case OrderStop:
 				order <- true
+			case OrderSave:
+				select {
+				case <-ended:
+				default:
+					_ = unix.Kill(pid, unix.SIGUSR1) // it may just have ended
+				}
 			}
 		}
 	}()

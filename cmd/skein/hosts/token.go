@@ -21,13 +21,14 @@ func tokenCommand(a *cli.App) *cobra.Command {
 // Limits of an invite; the daemon has the last word.
 const (
 	maxTTL  = 30 * 24 * time.Hour
-	maxUses = 64
+	maxUses = 128
 )
 
 func tokenCreate(a *cli.App) *cobra.Command {
 	var ttl time.Duration
 	var uses int
 	var via, owner, out string
+	var ephemeral bool
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Create an invite and print its token",
@@ -54,7 +55,7 @@ func tokenCreate(a *cli.App) *cobra.Command {
 				defer file.Close()
 			}
 			err := a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
-				t, err := c.Invite(ctx, api.TokenRequest{TTLSeconds: ttl.Seconds(), Uses: uses, Via: api.TokenVia(via), Owner: owner})
+				t, err := c.Invite(ctx, api.TokenRequest{TTLSeconds: ttl.Seconds(), Uses: uses, Via: api.TokenVia(via), Owner: owner, Ephemeral: ephemeral})
 				if err != nil {
 					return err
 				}
@@ -79,6 +80,7 @@ func tokenCreate(a *cli.App) *cobra.Command {
 	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it is valid")
 	cmd.Flags().IntVar(&uses, "uses", 1, "how many hosts may join with it")
 	cmd.Flags().StringVar(&owner, "owner", "", "whose the hosts are that join with it, as of host owner: user:ann")
+	cmd.Flags().BoolVar(&ephemeral, "ephemeral", false, "for hosts that come and go: they leave when they stop, and are removed an hour after their death")
 	cmd.Flags().StringVar(&via, "via", "", "name only onion addresses: onion (this host's own) or master (the cluster's, through any host)")
 	return cmd
 }

@@ -26,5 +26,6 @@ func Commands(a *cli.App, d Options) []*cobra.Command {
 		workers.Workers(a),
 		workers.Worker(a),
 		workers.Groups(a),
+		workers.Reserve(a),
 	}
 }

@@ -25,8 +25,6 @@ type Run struct {
 	Ended  cluster.HLC
 	Stop   *event.WorkflowStopped
 	Now    *event.WorkflowStopped
-	// Place is that of a queued run among those of its group that wait, from 1.
-	Place int
 	// StoppedAt is when Stop was said, RetriedAt when the last round began.
 	StoppedAt, RetriedAt cluster.HLC
 	// From says for each retry with which step it began, which may be none.
@@ -61,7 +59,7 @@ func (f *Fold) Run(id flow.RunID) (Run, bool) {
 	if out.Group != "" && out.State == flow.Running {
 		for _, one := range f.Runs() {
 			if one.Run == id {
-				out.State, out.Place = one.State, one.Place
+				out.State = one.State
 			}
 		}
 	}
@@ -82,11 +80,9 @@ func queue(all []Run) {
 	}
 	for _, runs := range shared {
 		slices.SortStableFunc(runs, func(a, b *Run) int { return cmp.Compare(a.turn(), b.turn()) })
-		place := 0
 		for i, r := range runs {
 			if i >= r.Limit && r.State == flow.Running {
-				place++
-				r.State, r.Place = flow.Queued, place
+				r.State = flow.Queued
 			}
 		}
 	}

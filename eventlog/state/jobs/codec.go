@@ -129,7 +129,7 @@ func waits(e *event.Event, id job.ID) bool {
 	}
 	switch e.Kind {
 	case event.KindJobQueued, event.KindJobStopped, event.KindJobDone, event.KindChunksAssigned, event.KindChunkFailed,
-		event.KindChunkReclaimed, event.KindChunksReleased, event.KindChunkAccepted, event.KindChunksAccepted:
+		event.KindChunkReclaimed, event.KindChunkSaved, event.KindChunksReleased, event.KindChunkAccepted, event.KindChunksAccepted:
 		return json.Unmarshal(e.Body, &body) == nil && body.Job == id && e.Term > 0
 	}
 	return false

@@ -156,6 +156,12 @@ func (f *Fold) Apply(e *event.Event) (rebuild bool, refused []string) {
 				f.note(j, j.reclaim(b))
 			}
 		}
+	case event.KindChunkSaved:
+		if b, ok := read[event.ChunkCheckpointed](f, e); ok {
+			if j := f.ready(b.Job, e); j != nil {
+				f.note(j, j.save(canon.KeyOf(e), b))
+			}
+		}
 	case event.KindChunksReleased:
 		if b, ok := read[event.ChunksReleased](f, e); ok {
 			if j := f.ready(b.Job, e); j != nil {

@@ -30,6 +30,7 @@ type foldedJob struct {
 	tally   tally
 	work    work // empty once the job is sealed
 	outputs outputs
+	saves   saves // of open chunks
 }
 
 // stop is an intent to end a job.
@@ -40,7 +41,7 @@ type stop struct {
 
 func (j *foldedJob) clone() *foldedJob {
 	c := *j
-	c.tally, c.work, c.outputs = j.tally.clone(), j.work.clone(), maps.Clone(j.outputs)
+	c.tally, c.work, c.outputs, c.saves = j.tally.clone(), j.work.clone(), maps.Clone(j.outputs), maps.Clone(j.saves)
 	return &c
 }
 
@@ -66,7 +67,7 @@ func (j *foldedJob) finish(at canon.Key, b event.JobDone) bool {
 	if b.Result != nil {
 		// Nothing can change the chunks any more.
 		j.sealed.First(at, b.Result)
-		j.work = work{}
+		j.work, j.saves = work{}, nil
 		b.Result = nil
 	}
 	b.Reason = canon.Clip(b.Reason, cluster.MaxReason)
@@ -161,5 +162,6 @@ func (j *foldedJob) take(at canon.Key, b event.ChunkAccepted) bool {
 	a := &accept{at: at, attempt: b.Attempt, worker: b.Worker, micros: micros(b.Seconds), settles: b.Settles}
 	j.work.take(b.Chunk, n, a, b.Result.Metrics, j.outputs.holds(b.Chunk, b.Result.Outputs))
 	j.outputs.take(b.Chunk, a, b.Result.Outputs)
+	delete(j.saves, b.Chunk)
 	return true
 }

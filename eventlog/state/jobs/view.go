@@ -110,6 +110,9 @@ func (f *Fold) Kept() map[cluster.Hash]bool {
 			for _, h := range j.spec.Files {
 				out[h] = true
 			}
+			for _, s := range j.saves {
+				out[s.Hash] = true
+			}
 		}
 	}
 	return out

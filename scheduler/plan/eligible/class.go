@@ -24,6 +24,15 @@ type Worker struct {
 	Established bool // with Stranger: it has shown that its results are right
 }
 
+// Keeps is the zone whose slots, that of w among them, may be kept for somebody; of a stranger
+// none is.
+func (w *Worker) Keeps() string {
+	if w.Stranger {
+		return ""
+	}
+	return w.Zone
+}
+
 // Narrows reports that w runs not everybody's jobs.
 func (w *Worker) Narrows() bool { return w.Stranger || w.Accept.Narrows() }
 

@@ -45,7 +45,8 @@ const (
 
 	Excluded Reason = "excluded" // attempts failed there, and others come first
 	Opinion  Reason = "opinion"  // its result is known, another's is wanted
-	Reserved Reason = "reserved" // its word alone does not count, and that of others does
+	Unproven Reason = "unproven" // its word alone does not count, and that of others does
+	Reserved Reason = "reserved" // what is free in its zone is kept for others' jobs
 	Busy     Reason = "busy"     // it has no room
 )
 
@@ -253,8 +254,10 @@ func (t *Classes) text(c *Class, why Reason) string {
 		return "attempts failed there, others come first"
 	case Opinion:
 		return "its result is known, another host's is wanted"
-	case Reserved:
+	case Unproven:
 		return "its word alone does not count, others come first"
+	case Reserved:
+		return "the free slots of its zone are reserved for others: `skein reserve ls`"
 	case Distrusted:
 		return "too many of its results were wrong"
 	case Busy:

@@ -82,6 +82,12 @@ type Extend struct {
 	Denied       string
 }
 
+// Save records how far an attempt is, from where the next one at its chunk goes on.
+type Save struct {
+	job.Attempt
+	job.Checkpoint
+}
+
 // Settled answers a result that changes nothing: the worker may drop it.
 type Settled struct {
 	job.Attempt
@@ -158,6 +164,7 @@ func (Accept) action()  {}
 func (Fail) action()    {}
 func (Reclaim) action() {}
 func (Extend) action()  {}
+func (Save) action()    {}
 func (Settled) action() {}
 func (Cancel) action()  {}
 func (Finish) action()  {}
@@ -195,6 +202,11 @@ func (a Reclaim) String() string {
 // String implements fmt.Stringer.
 func (a Extend) String() string {
 	return fmt.Sprintf("extend %s of %s by %s of %s for %q: %s", a.Attempt, a.Worker, a.Given, a.Asked, a.Reason, a.Denied)
+}
+
+// String implements fmt.Stringer.
+func (a Save) String() string {
+	return fmt.Sprintf("save %s of %s after %d: %s", a.Attempt, a.Worker, a.Done, a.Hash)
 }
 
 // String implements fmt.Stringer.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/reserve"
 )
 
 // Event is an input of Step.
@@ -83,6 +84,7 @@ type WorkerStatus struct {
 	Ready    bool // it takes new work
 	Draining bool
 	Full     bool       // it has no room for outputs
+	Strain   uint64     // 1: its host has more to do than usual
 	Progress []Progress // of what runs
 }
 
@@ -92,6 +94,8 @@ type Progress struct {
 	job.Attempt
 	Done uint64 // iterations
 	Ask  *Ask   // the latest; nil: none
+	// Saved is the latest checkpoint; nil: none.
+	Saved *job.Checkpoint
 }
 
 // Ask is an attempt's request for more time.
@@ -133,6 +137,10 @@ type OwnerChanged struct {
 	Owner  string         // empty: nobody's in particular
 	Accept job.Acceptance // settled
 }
+
+// Reserved replaces which slots of zones are kept for whom, in the order in which they are
+// granted.
+type Reserved struct{ List []reserve.Reservation }
 
 // GroupChanged replaces the members of a group: owners, as jobs and workers
 // have them. No members means that there is no such group.
@@ -181,6 +189,7 @@ func (WorkerHolds) event()        {}
 func (Draining) event()           {}
 func (RoundTrip) event()          {}
 func (HostKnown) event()          {}
+func (Reserved) event()           {}
 func (GroupChanged) event()       {}
 func (OwnerChanged) event()       {}
 func (Result) event()             {}
@@ -234,6 +243,9 @@ func (e HostKnown) String() string { return fmt.Sprintf("host_known %s zone=%q",
 func (e OwnerChanged) String() string {
 	return fmt.Sprintf("owner_changed %s %q accepts %s", e.Worker, e.Owner, e.Accept)
 }
+
+// String implements fmt.Stringer.
+func (e Reserved) String() string { return fmt.Sprintf("reserved %v", e.List) }
 
 // String implements fmt.Stringer.
 func (e GroupChanged) String() string {
