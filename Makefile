@@ -15,7 +15,7 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 .PHONY: help map build examples demo pictures web web-check test-web deps vmtest tornet tornet-test observability test check lint \
 	sim mutants fuzz bench bench-go install package package-test clean FORCE \
 	prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-access prove-onion \
-	prove-workflows prove-gateway prove-load prove-overload prove-race prove-daemons prove-scaleout prove-upgrade prove-web prove-files prove-demo prove-idle prove-package
+	soak prove-workflows prove-gateway prove-load prove-overload prove-zones prove-race prove-daemons prove-scaleout prove-upgrade prove-web prove-files prove-demo prove-idle prove-package
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -204,6 +204,10 @@ prove-overload: build ## the ladder against its twin, parsers fuzzed, goodput at
 	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 30m -run Goodput ./pressure/gate
 	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./overload ./pressure"
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'TestOverload$$' ./internal/demo
+
+SOAK ?= 2h
+soak: build ## five hosts with jobs, workflows, load tests and outside workers for SOAK: what they take each minute in bin/soak.csv, logs verified each hour; fails on growth
+	SKEIN_SOAK=$(SOAK) SKEIN_SOAK_CSV=$(CURDIR)/bin/soak.csv SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 24h -run 'TestSoak$$' ./internal/demo
 
 prove-zones: build ## 20 000 simulated clusters with zones 50-300 ms apart, each zone lost; choices of zones; real hosts in zones
 	$(MAKE) sim SEEDS=20000 ZONES=3

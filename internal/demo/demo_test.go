@@ -126,6 +126,9 @@ func startWith(t *testing.T, size int, shape func(*demo)) (*demo, context.Contex
 	if proving() {
 		most = time.Hour
 	}
+	if soak, err := time.ParseDuration(os.Getenv("SKEIN_SOAK")); err == nil {
+		most = soak + 20*time.Minute
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	d := &demo{
 		o:   Options{Out: testWriter{t}, Exe: filepath.Join(bin, "skein"), Profile: cluster.ProfileFast, made: warm(t)},
