@@ -171,7 +171,7 @@ prove-jobs: build ## 20 000 histories, 10 000 workers, the choice beside a binar
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'CancelEndsAll|RollingRestart|LocalJob|InTheMiddle|KilledWorker|RefusalSaysWhen|GroupsFile' -p 1 ./daemon ./internal/demo
 	$(GO) test -run xxx -bench Overhead -benchtime 1x ./worker/executor
 
-# RUNS=15 takes ten minutes instead of an hour.
+# Three minutes, and the runs: RUNS=15 takes ten minutes instead of an hour.
 RUNS ?= 100
 prove-workflows: build ## the log of a run cut behind each event, 100 000 random runs whose holders die, folds of every order, RUNS runs of 30 steps on real hosts that are killed and cut off
 	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 60m -run 'Every|Model|Flow' ./scheduler/flow ./scheduler ./eventlog/state/flows

@@ -49,6 +49,12 @@ type Workflow struct {
 	Owner  string     `json:"owner"`
 	State  flow.State `json:"state"`
 	Reason string     `json:"reason"` // why it failed
+	// Place is that of a queued run among those that wait in its group, from 1; Group is with
+	// which runs of its owner it shares places, none: with no others.
+	Place int    `json:"place,omitempty"`
+	Group string `json:"group,omitempty"`
+	// Schedule is the one that began it, none: somebody did.
+	Schedule flow.ScheduleID `json:"schedule,omitempty"`
 	// Round counts the retries of the run.
 	Round       int        `json:"round"`
 	SubmittedAt time.Time  `json:"submitted_at"`
@@ -64,8 +70,12 @@ type Workflow struct {
 	Steps []WorkflowStep `json:"steps,omitempty"`
 }
 
-// MaxInstances bounds WorkflowStep.Instances.
-const MaxInstances = 256
+// MaxInstances bounds WorkflowStep.Instances, MaxItemBytes the item of one as JSON: of a
+// larger one a text is told instead.
+const (
+	MaxInstances = 256
+	MaxItemBytes = 4096
+)
 
 // WorkflowStep is how a step of a run is getting on.
 type WorkflowStep struct {
@@ -83,7 +93,10 @@ type WorkflowStep struct {
 	Many   bool               `json:"many,omitempty"`
 	Total  int                `json:"total"`
 	Counts map[flow.State]int `json:"counts"`
-	// Instances are the first MaxInstances.
+	// Disputed counts the instances that are: see there.
+	Disputed int `json:"disputed,omitempty"`
+	// Instances are at most MaxInstances: those first that have not ended, have failed, were
+	// tried again or are disputed.
 	Instances []WorkflowInstance `json:"instances"`
 }
 
@@ -103,6 +116,18 @@ type WorkflowInstance struct {
 	Outputs  map[string]json.RawMessage `json:"outputs,omitempty"` // by name
 }
 
+// Plain reports that nobody needs to look at an instance: it waits for its turn, or completed
+// at once.
+func (in WorkflowInstance) Plain() bool {
+	switch in.State {
+	case flow.Completed:
+		return in.Try <= 1 && !in.Disputed
+	case flow.Ready:
+		return in.Try == 0
+	}
+	return in.State == flow.Blocked
+}
+
 // MaxWatchedInstances bounds the instances of all steps that a watch tells of a run.
 const MaxWatchedInstances = 512
 
@@ -115,7 +140,7 @@ func (w Workflow) Watched() Workflow {
 		some := make([]WorkflowInstance, 0, min(len(s.Instances), room))
 		for _, plain := range []bool{false, true} {
 			for _, in := range s.Instances {
-				if (in.State == flow.Completed && in.Try <= 1 || in.State == flow.Blocked) == plain && len(some) < room {
+				if in.Plain() == plain && len(some) < room {
 					in.Outputs = nil
 					some = append(some, in)
 				}

@@ -56,8 +56,10 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
+	var only string
 	out := flags.String("out", "", "file of results to write; with -run its other rows stay")
-	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, workflows, workflow-outputs, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, watch-append, replay, web-size, web-paint, web-network, web-events, top-idle, top-binary, load, gateway-push, gateway-token, gateway-crew, gateway-many, gateway-redis, gateway-centrifugo, gateway-scale, gateway-browser, overload")
+	flags.StringVar(&only, "run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, workflows, workflows-outputs, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, watch-append, replay, web-size, web-paint, web-network, web-events, top-idle, top-binary, load, gateway-push, gateway-token, gateway-crew, gateway-many, gateway-redis, gateway-centrifugo, gateway-scale, gateway-browser, overload")
+	flags.StringVar(&only, "only", "", "the same as -run")
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
 	burst := flags.Duration("burst", 0, "how long one round of a throughput takes; 0: a second, or with -short as long as shows that it works")
 	dir := flags.String("dir", "", "where the stores lie for the time of the run; a temporary directory by default")
@@ -65,7 +67,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	groups, err := regexp.Compile(*only)
+	groups, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
@@ -101,7 +103,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		{"log-catchup", logbench.CatchUp},
 		{"queues", queuebench.Queues},
 		{"workflows", queuebench.Workflows},
-		{"workflow-outputs", queuebench.Outputs},
+		{"workflows-outputs", queuebench.Outputs},
 		{"plan", decisions},
 		{"guests", guests},
 		{"members", memberbench.Membership},
@@ -156,7 +158,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case *out == "":
 		return nil
 	}
-	if *only != "" {
+	if only != "" {
 		if err := report.Keep(*out); err != nil {
 			return err
 		}

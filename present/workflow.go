@@ -1,6 +1,7 @@
 package present
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,8 +26,16 @@ func Workflows(list api.Workflows) Table {
 		col("TIME", Time, 2, func(w W) Cell { return span(&w.ElapsedSeconds) }),
 		col("SUBMITTED", Time, 4, func(w W) Cell { return at(w.SubmittedAt, observed) }),
 		col("OWNER", Text, 1, func(w W) Cell { return word(w.Owner) }),
-		col("REASON", Text, 5, func(w W) Cell { return word(w.Reason) }),
+		col("REASON", Text, 5, func(w W) Cell { return word(cmp.Or(w.Reason, PlaceOf(w))) }),
 	)
+}
+
+// PlaceOf says for what a queued run waits; "" it does not.
+func PlaceOf(w api.Workflow) string {
+	if w.Place == 0 {
+		return ""
+	}
+	return fmt.Sprintf("number %d of those that wait for a place in %s", w.Place, w.Group)
 }
 
 // WorkflowSteps shows the steps of a run.

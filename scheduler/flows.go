@@ -46,6 +46,7 @@ func (h flowHost) Now() time.Duration           { return h.o.Now() }
 func (h flowHost) Wall() time.Time              { return h.o.Wall() }
 func (h flowHost) Begins() bool                 { return h.tells(event.KindScheduleFired) }
 func (h flowHost) Keeps() bool                  { return len(h.o.Unaware(event.KeptJobs())) == 0 }
+func (h flowHost) Holds() bool                  { return len(h.o.Unaware(event.HeldJobs())) == 0 }
 func (h flowHost) Conclude(id job.ID)           { h.step(step.JobConcluded{Job: id}) }
 
 func (h flowHost) Release(id job.ID) {

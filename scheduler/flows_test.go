@@ -24,8 +24,9 @@ import (
 )
 
 // flowRig is a rig that stores documents, and whose worker fails the job of a step called
-// bad, the second chunk in the first try at one called shaky, and the provider of the first
-// at one called total. Providers leave a list.
+// bad, the second chunk in the first try at one called shaky and in the first round at one
+// called half, and the provider of the first try at one called total. Providers leave a
+// list.
 type flowRig struct {
 	*rig
 	mu   sync.Mutex
@@ -38,16 +39,17 @@ func newFlowRig(t *testing.T) *flowRig { return newFlowRigOn(t, newMemLog("a")) 
 func newFlowRigOn(t *testing.T, log *memLog) *flowRig {
 	w := newFakeWorker("a", 4)
 	w.answer = func(r job.Attempt, n uint64) []stream.Frame {
-		key, first := "", true
+		key, first, round := "", true, 0
 		log.View(func(st *state.State) {
 			j, _ := st.Job(r.Job)
 			key = j.Spec.Key
 			for _, run := range st.Flows().Runs() {
 				run, _ = st.Flows().Run(run.Run)
+				round = max(round, run.Round)
 				first = first && !slices.ContainsFunc(run.Tries, func(t flows.Try) bool { return t.Step == "shaky" && t.End != nil })
 			}
 		})
-		if strings.Contains(key, "/bad[") || strings.Contains(key, "/shaky[") && first && r.Chunk == 1 || strings.Contains(key, "/total[") && strings.HasSuffix(key, "#1/provider") {
+		if strings.Contains(key, "/bad[") || strings.Contains(key, "/shaky[") && first && r.Chunk == 1 || strings.Contains(key, "/half[") && round == 0 && r.Chunk == 1 || strings.Contains(key, "/total[") && strings.HasSuffix(key, "#1/provider") {
 			return []stream.Frame{failure(r, "exit 3")}
 		}
 		out := goodResult(r, n)

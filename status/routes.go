@@ -114,8 +114,8 @@ func (hs *handlers) table() []route {
 		toHolder(use(http.MethodPost, "/v1/workflows/{id}/retry", workflows.Retry(b))),
 		paced(door.Submit, toHolder(useUpTo(http.MethodPut, "/v1/schedules/{id}", workflows.MaxBody, workflows.SetSchedule(b)))),
 		toHolder(use(http.MethodDelete, "/v1/schedules/{id}", workflows.RemoveSchedule[nothing](b))),
-		toHolder(use(http.MethodPost, "/v1/schedules/{id}/pause", workflows.ChangeSchedule(b, "pause"))),
-		toHolder(use(http.MethodPost, "/v1/schedules/{id}/resume", workflows.ChangeSchedule(b, "resume"))),
+		paced(door.Submit, toHolder(use(http.MethodPost, "/v1/schedules/{id}/pause", workflows.ChangeSchedule(b, "pause")))), // the log has the definition again
+		paced(door.Submit, toHolder(use(http.MethodPost, "/v1/schedules/{id}/resume", workflows.ChangeSchedule(b, "resume")))),
 		paced(door.Submit, toHolder(keyed(use(http.MethodPost, "/v1/schedules/{id}/run", workflows.RunSchedule(b))))),
 		paced(door.Submit, toHolder(keyed(use(http.MethodPost, "/v1/load", loads.Submit(b))))),
 		toHolder(use(http.MethodPost, "/v1/load/{id}/stop", loads.Stop(b))),

@@ -74,7 +74,7 @@ func plainPages() []plainPage {
 			{name: "last", label: "how many", options: []string{"100", "500", "10", "50"}},
 		}, eventsPage},
 		{"jobs", "Jobs", []field{words, state("pending", "queued", "running", "cancelling", "completed", "partial", "failed", "cancelled", "timeout"), all}, jobsPage},
-		{"workflows", "Workflows", []field{words, state("running", "stopping", "completed", "partial", "failed", "cancelled", "timeout"), all}, workflowsPage},
+		{"workflows", "Workflows", []field{words, state("queued", "running", "stopping", "completed", "partial", "failed", "cancelled", "timeout"), all}, workflowsPage},
 		{"workers", "Workers", []field{words, all}, workersPage},
 		{"onion", "Onion", []field{words, all}, onionPage},
 	}

@@ -157,7 +157,7 @@ func TestWhoAsks(t *testing.T) {
 func TestActions(t *testing.T) {
 	d := &daemon{}
 	h := newPage(t, Options{API: d})
-	for _, path := range []string{"/v1/lease/step-down", "/v1/worker/drain", "/v1/onion/drain", "/v1/jobs/j1/stop", "/v1/jobs/j1/release", "/v1/workflows/w1/stop", "/v1/workflows/w1/retry"} {
+	for _, path := range []string{"/v1/lease/step-down", "/v1/worker/drain", "/v1/onion/drain", "/v1/jobs/j1/stop", "/v1/jobs/j1/release", "/v1/workflows/w1/stop", "/v1/workflows/w1/retry", "/v1/schedules/s1/pause", "/v1/schedules/s1/resume", "/v1/schedules/s1/run"} {
 		w := exchange{method: "POST", path: path, body: `{"node":"n1"}`, header: map[string]string{"Idempotency-Key": "k"}}.do(t, h)
 		r := d.asked.Load()
 		if w.Code != 200 || r.Method != "POST" || r.URL.Path != path || *d.body.Load() != `{"node":"n1"}` || r.Header.Get("Idempotency-Key") != "k" {
@@ -396,7 +396,7 @@ func TestAssets(t *testing.T) {
 	for path := range first {
 		look(path)
 	}
-	const mostFirst, most, mostPage = 25_000, 60_000, 4_500
+	const mostFirst, most, mostPage = 25_000, 60_000, 7_000
 	begin, all := 0, 0
 	for path, n := range size {
 		if strings.HasSuffix(path, ".svg") {

@@ -1,9 +1,11 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/skein-project/skein/eventlog/state/flows"
 	"github.com/skein-project/skein/forward"
 	decide "github.com/skein-project/skein/scheduler/flow"
+	"github.com/skein-project/skein/scheduler/flow/template"
 	"github.com/skein-project/skein/scheduler/runs"
 )
 
@@ -225,7 +228,7 @@ func (w *Runs) retryHere(ctx context.Context, by forward.Asker, q forward.RunRet
 
 func (w *Runs) at(actor string) string { return actor + "@" + string(w.o.Self) }
 
-func clip(s string, most int) string { return s[:min(len(s), most)] }
+func clip(s string, most int) string { return flow.Clip(s, most) }
 
 // await waits for a short time until this host's log says what the holder acknowledged.
 func (w *Runs) await(ctx context.Context, there func(*state.State) bool) {
@@ -303,7 +306,8 @@ func (w *Runs) Workflow(_ context.Context, id flow.RunID) (api.Workflow, error) 
 
 func summary(r flows.Run, now time.Time) api.Workflow {
 	out := api.Workflow{
-		ID: r.Run, Name: r.Name, Owner: r.Owner, State: r.State, Reason: r.Reason, Round: r.Round, SubmittedAt: r.Submitted.Time().UTC(),
+		ID: r.Run, Name: r.Name, Owner: r.Owner, State: r.State, Reason: r.Reason, Place: r.Place, Group: r.Group, Schedule: r.Schedule, Round: r.Round,
+		SubmittedAt: r.Submitted.Time().UTC(),
 	}
 	end := now
 	if !r.Open() {
@@ -325,14 +329,35 @@ func stepsOf(list []decide.StepView) []api.WorkflowStep {
 			AfterDone: s.Def.AfterDone, OnFailure: s.Def.OnFailure, Many: len(s.Def.Each) > 0 || len(s.Def.Matrix) > 0,
 			Total: len(s.Instances), Counts: s.Counts, Instances: []api.WorkflowInstance{},
 		}
-		for _, in := range s.Instances[:min(len(s.Instances), api.MaxInstances)] {
-			one.Instances = append(one.Instances, api.WorkflowInstance{
-				Index: in.Index, State: in.State, Try: in.Try, Job: in.Job, Provider: in.Provider, Disputed: in.Disputed, Reason: in.Reason, Item: in.Item, Outputs: in.Outputs,
-			})
+		for _, plain := range []bool{false, true} {
+			for _, in := range s.Instances {
+				if in.Disputed && !plain {
+					one.Disputed++
+				}
+				if v := instanceOf(in); v.Plain() == plain && len(one.Instances) < api.MaxInstances {
+					v.Item = clipItem(v.Item)
+					one.Instances = append(one.Instances, v)
+				}
+			}
 		}
+		slices.SortFunc(one.Instances, func(a, b api.WorkflowInstance) int { return cmp.Compare(a.Index, b.Index) })
 		out = append(out, one)
 	}
 	return out
+}
+
+func instanceOf(in decide.Instance) api.WorkflowInstance {
+	return api.WorkflowInstance{
+		Index: in.Index, State: in.State, Try: in.Try, Job: in.Job, Provider: in.Provider, Disputed: in.Disputed, Reason: in.Reason, Item: in.Item, Outputs: in.Outputs,
+	}
+}
+
+// clipItem stands in the place of an item that is too large to be shown with each instance.
+func clipItem(item any) any {
+	if template.Larger(item, api.MaxItemBytes) {
+		return fmt.Sprintf("(more than %d bytes)", api.MaxItemBytes)
+	}
+	return item
 }
 
 func unknown(id flow.RunID) error {

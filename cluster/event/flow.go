@@ -23,6 +23,9 @@ type WorkflowSubmitted struct {
 	Group    string          `json:"group,omitempty"`    // with which runs of its owner it shares places; none: it shares none
 	Limit    int             `json:"limit,omitempty"`    // how many of these go on at once
 	Keeps    bool            `json:"keeps,omitempty"`    // a try may go on with the job of the one before, and what is lost is computed again alone
+	// Holds says that jobs of steps that failed in part wait for a retry of the run, and that
+	// what a provider leaves may have up to 1 MiB.
+	Holds bool `json:"holds,omitempty"`
 }
 
 // StepsStarted says which jobs were submitted for instances of steps.
@@ -69,7 +72,7 @@ type StepEnd struct {
 	// Kept says that another try goes on with the same job, of which nothing is computed again
 	// that has a result.
 	Kept    bool                       `json:"kept,omitempty"`
-	Outputs map[string]json.RawMessage `json:"outputs,omitempty"` // by name; together at most 16 KiB
+	Outputs map[string]json.RawMessage `json:"outputs,omitempty"` // by name; together at most 16 KiB, or 1 MiB where the run holds
 }
 
 // WorkflowStopped says that a run is to end.

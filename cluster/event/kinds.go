@@ -40,7 +40,7 @@ type KindInfo struct {
 
 // Level counts the sets of kinds that programs have known. Hosts tell each other
 // theirs: nobody writes a kind that a member which lives would not understand.
-const Level = 16
+const Level = 17
 
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
@@ -67,6 +67,7 @@ var since = map[Kind]uint32{
 	KeptJobs():        14,
 	KindChunkExtended: 15,
 	KindChunkSaved:    16, KindReservationSet: 16,
+	HeldJobs():        17,
 }
 
 // LogOfFailure is no kind but something that events of an older kind, chunk_failed, may
@@ -80,6 +81,10 @@ func FilesOfJob() Kind { return "job_submitted with files, outputs or a kind of 
 // KeptJobs is no kind either: since a later Level steps of runs have providers, and a try may
 // go on with the job of the one before.
 func KeptJobs() Kind { return "steps_ended with kept jobs, steps_started with providers" }
+
+// HeldJobs is no kind either: since a later Level the jobs of steps that failed in part wait
+// for a retry of the run, and providers leave values that are larger.
+func HeldJobs() Kind { return "workflow_submitted with jobs that wait for a retry" }
 
 // Kinds lists the kinds of event that this version knows, in the order of
 // KindTable.

@@ -20,10 +20,13 @@ const (
 	MaxInstances    = 4096  // of one step
 	MaxAllInstances = 16384 // of all steps
 	MaxParams       = 64
+	MaxAxes         = 16       // lists of a matrix
 	MaxOutputs      = 32       // of a step
 	MaxName         = 64       // bytes of a name
 	MaxTemplate     = 64 << 10 // bytes of a text with ${...}
-	MaxValueBytes   = 16 << 10 // outputs of one instance, as JSON
+	MaxValueBytes   = 16 << 10 // outputs of one instance, as JSON, but for those of a provider
+	MaxGivenBytes   = 1 << 20  // outputs of one instance with a provider
+	MaxRunBytes     = 8 << 20  // outputs of all instances that are above MaxValueBytes
 	MaxRetries      = 100
 	MaxSeconds      = 90 * 24 * 3600.0
 	MaxWhenBytes    = 4 << 10

@@ -44,6 +44,17 @@ func JobKey(run RunID, step string, index, try int) string {
 	return fmt.Sprintf("%s%s/%s[%d]#%d", KeyPrefix, run, step, index, try)
 }
 
+// RunOf is the run that a job is of, by its key.
+func RunOf(key string) (RunID, bool) {
+	rest, ok := strings.CutPrefix(key, KeyPrefix)
+	if !ok {
+		return "", false
+	}
+	of, _, _ := strings.Cut(rest, "/")
+	id, err := ParseRunID(of)
+	return id, err == nil
+}
+
 // ProviderKey is the key of the job that is the provider of such a try.
 func ProviderKey(run RunID, step string, index, try int) string {
 	return JobKey(run, step, index, try) + "/provider"

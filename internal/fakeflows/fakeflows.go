@@ -49,7 +49,7 @@ func one() api.Workflow {
 func (Control) SubmitWorkflow(_ context.Context, _ string, req api.WorkflowRequest) (api.WorkflowSubmitted, error) {
 	for _, s := range req.Definition.Steps {
 		if len(s.After) > 0 && s.After[0] == s.Name {
-			return api.WorkflowSubmitted{}, api.Errorf(api.CodeInvalidJob, "step %s: it waits for itself", s.Name)
+			return api.WorkflowSubmitted{}, api.Errorf(api.CodeInvalidJob, "invalid workflow: the steps wait for each other: %[1]s -> %[1]s", s.Name)
 		}
 	}
 	return api.WorkflowSubmitted{Run: Run, Created: !req.CheckOnly}, nil

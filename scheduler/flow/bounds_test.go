@@ -8,6 +8,8 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/flow/condition"
+	"github.com/skein-project/skein/scheduler/flow/template"
 )
 
 // TestValuesThatAreTooMuch: what depends on outputs is bounded while the run goes on, and
@@ -29,7 +31,7 @@ func TestValuesThatAreTooMuch(t *testing.T) {
 			string(long), func(s *flow.Step) {
 				list, _ := json.Marshal(make([]string, 100))
 				s.Inputs = map[string]json.RawMessage{"x": json.RawMessage(strings.ReplaceAll(string(list), `""`, `"${first.v}"`))}
-			}, "step b: failed: inputs: config document of 122",
+			}, "step b: failed: inputs: config document of more than 1048576 bytes",
 		},
 		"matrix": {
 			string(many), func(s *flow.Step) {
@@ -85,5 +87,62 @@ func TestInstancesOfAllSteps(t *testing.T) {
 	w.read()
 	if got := w.show(); !strings.Contains(got, "d failed: more than 16384 instances of all steps") {
 		t.Errorf("%.2000s", got)
+	}
+}
+
+// TestDocumentsThatAreNamedOften: a document that would be huge is refused before it is made.
+func TestDocumentsThatAreNamedOften(t *testing.T) {
+	large := make([]any, 40_000)
+	for i := range large {
+		large[i] = strings.Repeat("x", 1000)
+	}
+	many := make([]any, 20_000)
+	for i := range many {
+		many[i] = large
+	}
+	if _, err := encode(map[string]any{"inputs": many}); err == nil || !strings.Contains(err.Error(), "config document of more than") {
+		t.Error(err)
+	}
+	small := map[string]any{"a": []any{json.Number("1"), "x", nil, true, map[string]any{"b": 1.5}}}
+	b, err := encode(small)
+	if err != nil || template.Larger(small, len(b)) || !template.Larger(small, len(b)/2) {
+		t.Errorf("%d bytes: %v", len(b), err)
+	}
+}
+
+// TestExpressionsThatAreTooMuch: nobody can interrupt the holder while it evaluates one.
+func TestExpressionsThatAreTooMuch(t *testing.T) {
+	list, _ := json.Marshal(make([]int, 20_000))
+	text, _ := json.Marshal(strings.Repeat("x", 30_000))
+	d := func(when string) flow.Def {
+		return flow.Def{
+			Params: map[string]flow.Param{"l": {Type: flow.TypeList, Default: list}, "t": {Type: flow.TypeText, Default: text}, "s": {Type: flow.TypeList, Default: raw(`[1,2,3]`)}},
+			Steps:  []flow.Step{{Name: "a", Job: spec(), When: when}},
+		}
+	}
+	for when, want := range map[string]string{
+		`all(params.l, # < 7) and any(params.l, # == 0) and len(params.t) > 7`: "",
+		`any(params.s, let1(#))`: "step a: when: ",
+		`all(params.s, all(params.s, # >= 1 or any(params.s, # > 2)))`: "",
+		`params.t + "y" != params.t`:                                   "",
+		`all(params.l, any(params.l, # == 1))`:                         "too much work",
+		`all(params.l, params.t == params.t)`:                          "too much work",
+		`all(params.l, params.t matches "y+")`:                         "too much work",
+		`all(params.l, # in params.l)`:                                 "too much work",
+		`any([params.t + params.t], any([#+#+#], any([#+#+#+#], any([#+#+#+#+#+#+#+#], #+#+#+#+# == "x"))))`: "too much work",
+		`any(1..99999, # == 7)`:                                "a .. b is not allowed",
+		`let run = params.t + params.t; run == "x"`:            "neither let",
+		`params.t == "x"; true`:                                "neither let",
+		`len(map(params.s, # + 1)) > 1`:                        "map: no function",
+		`reduce(params.s, #acc + #) > 1`:                       "reduce: no function",
+		`params.l[0:9] == params.l[5:14] and params.s[1] == 2`: "",
+	} {
+		g, err := Compile(d(when), nil)
+		if err == nil {
+			_, err = g.nodes[0].when.Evaluate(map[string]any{rootParams: condition.Plain(g.params)})
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: %v, want %q", when, err, want)
+		}
 	}
 }

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/expr-lang/expr/vm"
-
 	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/flow/condition"
 	"github.com/skein-project/skein/scheduler/flow/source"
 	"github.com/skein-project/skein/scheduler/flow/template"
 )
@@ -47,7 +46,7 @@ type node struct {
 	each    *template.Value
 	axes    []axis // of a matrix, by name
 	inputs  map[string]template.Value
-	when    *vm.Program
+	when    *condition.Expression
 	outputs map[string]source.Source
 	provide job.Spec // of its provider, if it has one
 }
@@ -237,6 +236,8 @@ func checkStep(s *flow.Step) error {
 		return flow.Invalidf("when has %d bytes, at most %d are allowed", len(s.When), flow.MaxWhenBytes)
 	case len(s.Each) > 0 && len(s.Matrix) > 0:
 		return flow.Invalidf("each and matrix exclude each other")
+	case len(s.Matrix) > flow.MaxAxes:
+		return flow.Invalidf("matrix of %d lists, at most %d are allowed", len(s.Matrix), flow.MaxAxes)
 	case len(s.Outputs) > flow.MaxOutputs:
 		return flow.Invalidf("%d outputs, at most %d are allowed", len(s.Outputs), flow.MaxOutputs)
 	case s.Job.Key != "":
@@ -410,15 +411,14 @@ func (g *Graph) takeValues() error {
 			err = g.takeFiles(i)
 		}
 		if err == nil && n.Step.When != "" {
-			n.when, err = g.compileWhen(i)
+			n.when, err = condition.Parse(n.Step.When, names{g, n})
 		}
 		if err != nil {
 			return flow.Invalidf("step %s: %v", n.Name, err)
 		}
-		all += count
-	}
-	if all > flow.MaxAllInstances {
-		return flow.Invalidf("%d instances of all steps, at most %d are allowed", all, flow.MaxAllInstances)
+		if all += count; all > flow.MaxAllInstances {
+			return flow.Invalidf("%d instances of all steps, at most %d are allowed", all, flow.MaxAllInstances)
+		}
 	}
 	return nil
 }

@@ -48,6 +48,12 @@ func TestCompileRefuses(t *testing.T) {
 			return with(step(fmt.Sprint("s", i)), func(s *flow.Step) { s.Each = items(3277) })
 		}), nil, "16385 instances"},
 		"matrix": {def(with(step("a"), func(s *flow.Step) { s.Matrix = map[string]json.RawMessage{"x": items(100), "y": items(41)} })), nil, "4100 items"},
+		"matrix of many lists": {def(with(step("a"), func(s *flow.Step) {
+			s.Matrix = map[string]json.RawMessage{}
+			for i := range 17 {
+				s.Matrix[fmt.Sprint("x", i)] = items(1)
+			}
+		})), nil, "matrix of 17 lists, at most 16"},
 		"2049 edges": {many(66, func(i int) flow.Step {
 			s := step(fmt.Sprint("s", i))
 			for k := range min(i, 2049-i*(i-1)/2) {

@@ -43,7 +43,7 @@ func (m *Machine) consider(i int) {
 		return
 	}
 	if n.when != nil {
-		yes, err := evaluate(n.when, data{m}.environment(i))
+		yes, err := n.when.Evaluate(data{m}.environment(i))
 		if err != nil {
 			m.closeStep(i, flow.Failed, clip(err.Error()))
 			return
@@ -154,6 +154,10 @@ func (m *Machine) resume(i, k int, p *prior) {
 		s.running++
 	case p.bad != nil && !m.again(i, p.fails, p.bad.End.State, p.bad.End.Final):
 		in.reason, in.job, in.provider = p.bad.End.Reason, p.bad.Job, p.bad.Provider
+		if n.again(p.fails, p.bad.End.State, p.bad.End.Final) { // the run was stopped before
+			m.dropKept(i, k)
+			in.kept = ""
+		}
 		m.close(i, k, p.bad.End.State)
 	case p.bad != nil:
 		in.reason = p.bad.End.Reason

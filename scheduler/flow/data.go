@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/flow/condition"
 	"github.com/skein-project/skein/scheduler/flow/template"
 )
 
@@ -74,7 +75,7 @@ func (m data) value(i int, name string) any {
 // environment is what the expression of a step sees.
 func (m data) environment(i int) map[string]any {
 	env := map[string]any{
-		rootParams: plainNumbers(m.g.params),
+		rootParams: condition.Plain(m.g.params),
 		rootRun:    map[string]any{"id": string(m.run.Run), "time": m.run.Submitted.Time().UTC().Format(runTime)},
 	}
 	for k, is := range m.g.nodes[i].above {
@@ -83,7 +84,7 @@ func (m data) environment(i int) map[string]any {
 		}
 		one := map[string]any{whenState: string(m.steps[k].state)}
 		for name := range m.g.nodes[k].outputs {
-			one[name] = plainNumbers(m.value(k, name))
+			one[name] = condition.Plain(m.value(k, name))
 		}
 		env[m.g.nodes[k].Name] = one
 	}
@@ -123,6 +124,9 @@ func (m data) values(i, k int) (map[string]any, error) {
 
 // encode writes a config document: equal ones give equal bytes.
 func encode(doc any) ([]byte, error) {
+	if template.Larger(doc, job.MaxConfigBytes) { // of values that are named often there may be very much
+		return nil, fmt.Errorf("inputs: config document of more than %d bytes", job.MaxConfigBytes)
+	}
 	b, err := json.Marshal(doc)
 	if err != nil {
 		return nil, fmt.Errorf("inputs: %w", err)

@@ -36,6 +36,7 @@ type Machine struct {
 	all     int    // instances
 	remakes map[place]*remake
 	due     map[place]*providing // to be asked for again
+	held    held
 	clock   clock
 	turn    turn
 }
@@ -162,8 +163,14 @@ func (m *Machine) recall(t *flows.Try, since func(cluster.HLC) time.Duration) {
 	}
 	p.try = max(p.try, t.Try)
 	m.steps[i].begun = m.steps[i].begun || t.Round == m.run.Round
-	if p.kept = ""; t.End != nil && t.End.Kept && m.g.counts(m.run.From, i, t.Round) {
-		p.kept = t.Job
+	if p.kept = ""; t.End != nil && t.End.Kept {
+		if p.kept = t.Job; !m.g.counts(m.run.From, i, t.Round) {
+			m.held.orphan = append(m.held.orphan, kept{Name{Step: t.Step, Index: t.Index, Try: t.Try}, t.Job})
+			p.kept = ""
+		}
+	}
+	if t.End != nil {
+		m.held.bytes += large(t.End.Outputs)
 	}
 	switch {
 	case t.End != nil && m.g.nodes[i].good(t.End.State):
@@ -256,6 +263,10 @@ func (m *Machine) Step(e Event, now time.Duration) []Action {
 	m.turn = turn{now: now, budget: burst}
 	switch e := e.(type) {
 	case Begin:
+		for _, k := range m.held.orphan {
+			m.do(StopJob{Name: k.Name, Job: k.job})
+		}
+		m.held.orphan = nil
 		for _, i := range m.g.order {
 			m.consider(i)
 		}
@@ -436,7 +447,7 @@ func (m *Machine) prepare(i, k int, as Name) {
 	n := &m.g.nodes[i]
 	if in := &m.steps[i].inst[k]; in.kept != "" && in.state == flow.Running {
 		in.job = in.kept
-		m.do(GoOn{Name: as, Round: m.run.Round, Job: in.kept})
+		m.do(GoOn{Name: as, Round: m.run.Round, Job: in.kept, Partial: n.AcceptPartial})
 		return
 	}
 	if len(n.inputs) == 0 {
@@ -463,7 +474,7 @@ func (m *Machine) start(i, k int, as Name, config cluster.Hash) {
 	if spec.Name == "" {
 		spec.Name = n.Name
 	}
-	if m.run.Keeps && n.Retry.Times > 0 && !n.AcceptPartial && spec.Partial() == job.PartialFinish {
+	if (m.run.Keeps && n.Retry.Times > 0 || m.run.Holds) && !n.AcceptPartial && spec.Partial() == job.PartialFinish {
 		spec.OnPartial = job.PartialWait // see JobHeld
 	}
 	var err error
@@ -531,26 +542,6 @@ func (m *Machine) lookFirst(i int, as Name, e End) {
 	m.tried(i, as.Index, e)
 }
 
-// jobHeld takes in that the job of a try waits for somebody who says whether it goes on.
-func (m *Machine) jobHeld(e JobHeld) {
-	i, in := m.find(e.Name)
-	if p, r := restoring(m).remakeOf(e.Name); r != nil && r.job != "" {
-		m.do(Conclude{Name: e.Name, Job: m.remakes[p].job}) // what is left of it is no use
-	} else if in != nil && in.job != "" && !in.looking && !m.halted(i) && m.g.nodes[i].Job.Partial() == job.PartialFinish {
-		m.lookFirst(i, e.Name, End{State: flow.OfJob(e.State), Reason: e.Reason, Kept: true, waits: true})
-	}
-}
-
-// tried ends a try, unless its job is to end before.
-func (m *Machine) tried(i, k int, e End) {
-	in := &m.steps[i].inst[k]
-	if e.waits && !e.Lost && !m.again(i, in.fails+1, e.State, false) {
-		m.do(Conclude{Name: m.name(i, k), Job: in.job})
-		return
-	}
-	m.end(i, k, e)
-}
-
 // end ends the running try at an instance, which is tried again if it may be.
 func (m *Machine) end(i, k int, e End) {
 	s, n := &m.steps[i], &m.g.nodes[i]
@@ -587,9 +578,12 @@ func (m *Machine) end(i, k int, e End) {
 
 // again reports whether an instance that failed so often is tried again.
 func (m *Machine) again(i, fails int, s flow.State, final bool) bool {
-	n := &m.g.nodes[i]
+	return !m.halted(i) && m.g.nodes[i].again(fails, s, final)
+}
+
+func (n *node) again(fails int, s flow.State, final bool) bool {
 	switch {
-	case final, fails > n.Retry.Times, m.halted(i):
+	case final, fails > n.Retry.Times:
 		return false
 	case len(n.Retry.On) > 0:
 		return slices.Contains(n.Retry.On, string(s))
@@ -605,19 +599,16 @@ func (m *Machine) halted(i int) bool {
 // close ends an instance for this round.
 func (m *Machine) close(i, k int, state flow.State) {
 	s := &m.steps[i]
-	if s.inst[k].state = state; !m.g.nodes[i].good(state) {
+	switch s.inst[k].state = state; {
+	case m.g.nodes[i].good(state) || s.inst[k].kept == "":
+	case m.run.Holds && state != flow.Cancelled:
+		m.held.n++ // a retry of the run goes on with it
+	default:
 		m.dropKept(i, k)
 	}
 	s.ended[state]++
 	if s.left--; s.left == 0 {
 		m.finishStep(i)
-	}
-}
-
-// dropKept ends the job with which another try was to go on.
-func (m *Machine) dropKept(i, k int) {
-	if in := &m.steps[i].inst[k]; in.kept != "" {
-		m.do(StopJob{Name: m.name(i, k), Job: in.kept})
 	}
 }
 
@@ -791,4 +782,4 @@ func (m *Machine) haltStep(i int) {
 	}
 }
 
-func clip(s string) string { return s[:min(len(s), cluster.MaxReason)] }
+func clip(s string) string { return flow.Clip(s, cluster.MaxReason) }

@@ -315,3 +315,18 @@ func TestRefusedSubmissionsWait(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 }
+
+// TestReasonsThatAreLong: what is cut of the words of others is read back as it was written,
+// or the log would not take it.
+func TestReasonsThatAreLong(t *testing.T) {
+	for shift := range 4 {
+		w := newWorld(t, flow.Def{Steps: []flow.Step{{Name: "a", Job: spec()}}}, nil, nil)
+		w.begin()
+		j := w.jobs[w.order[0]]
+		j.state = job.Failed
+		w.step(JobEnded{Name: j.Name, State: job.Failed, Reason: strings.Repeat("x", shift) + strings.Repeat("\U0001f9f6", 400)})
+		if run := w.state(); run.State != flow.Failed || len(run.Reason) < 1000 {
+			t.Errorf("run %s: %q", run.State, run.Reason)
+		}
+	}
+}

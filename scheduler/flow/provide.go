@@ -69,6 +69,9 @@ func (n *node) takeProvider() error {
 func (m provider) begin(i, k int, own End, r *job.Result, left []job.OutputFile) {
 	in, as := &m.steps[i].inst[k], m.name(i, k)
 	if m.halted(i) {
+		if in.provider != "" { // it began under another holder
+			m.do(StopJob{Name: as, Job: in.provider})
+		}
 		m.end(i, k, End{State: flow.Cancelled, Reason: wasStopped})
 		return
 	}
@@ -136,8 +139,8 @@ func (m provider) jobEnded(i int, e JobEnded) {
 		return
 	}
 	for _, f := range e.Left {
-		if f.Size > flow.MaxValueBytes {
-			m.cannot(e.Name, fmt.Sprintf("provider: %s has %d bytes, at most %d are allowed", f.Name, f.Size, flow.MaxValueBytes))
+		if most := m.mostBytes(); f.Size > int64(most) {
+			m.cannot(e.Name, fmt.Sprintf("provider: %s has %d bytes, at most %d are allowed", f.Name, f.Size, most))
 			return
 		}
 	}
@@ -160,7 +163,6 @@ func (m provider) provided(i int, e Values) {
 	if outputs == nil {
 		outputs = make(map[string]json.RawMessage)
 	}
-	size := 0
 	for name, s := range n.outputs {
 		if s.Kind == source.Provider {
 			v, err := template.Decode(e.Values[s.File])
@@ -168,20 +170,48 @@ func (m provider) provided(i int, e Values) {
 				m.cannot(e.Name, fmt.Sprintf("provider: %s is no JSON: %v", s.File, err))
 				return
 			}
-			if outputs[name], err = encode(v); err != nil {
+			if outputs[name], err = json.Marshal(v); err != nil {
 				m.cannot(e.Name, fmt.Sprintf("provider: %s: %v", s.File, err))
 				return
 			}
 		}
-		size += len(name) + len(outputs[name])
 	}
-	if size > flow.MaxValueBytes {
-		m.cannot(e.Name, fmt.Sprintf("provider: the outputs have more than %d bytes", flow.MaxValueBytes))
+	size, over := sizeOf(outputs), large(outputs)
+	switch most := m.mostBytes(); {
+	case size > most:
+		m.cannot(e.Name, fmt.Sprintf("provider: the outputs have %d bytes, at most %d are allowed", size, most))
+		return
+	case over > 0 && m.held.bytes+over > flow.MaxRunBytes:
+		m.cannot(e.Name, fmt.Sprintf("provider: the outputs have %d bytes, and those above %d of the whole run at most %d", size, flow.MaxValueBytes, flow.MaxRunBytes))
 		return
 	}
+	m.held.bytes += over
 	end := in.prov.end
 	end.Outputs = outputs
 	m.end(i, e.Index, end)
+}
+
+// mostBytes is how many bytes the outputs of an instance with a provider may have.
+func (m provider) mostBytes() int {
+	if m.run.Holds {
+		return flow.MaxGivenBytes
+	}
+	return flow.MaxValueBytes // older members would not take in more
+}
+
+func sizeOf(outputs map[string]json.RawMessage) (n int) {
+	for name, v := range outputs {
+		n += len(name) + len(v)
+	}
+	return n
+}
+
+// large is the size of outputs that are larger than those without a provider may be, or 0.
+func large(outputs map[string]json.RawMessage) int {
+	if n := sizeOf(outputs); n > flow.MaxValueBytes {
+		return n
+	}
+	return 0
 }
 
 // putOff has what was asked for a provider asked for again later.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 )
@@ -73,8 +74,9 @@ func TestProviderFails(t *testing.T) {
 		{name: "always", value: "[1]", fails: 9, want: "failed #3 provider: failed", own: 1},
 		{name: "no JSON", value: "nix", want: "failed #1 provider: list is no JSON", own: 1},
 		{name: "two values", value: "1 2", want: "failed #1 provider: list is no JSON: more than one value", own: 1},
-		{name: "too large", value: "[1]", size: flow.MaxValueBytes + 1, want: "failed #1 provider: list has 16385 bytes", own: 1},
-		{name: "too large with the others", value: `"` + strings.Repeat("x", flow.MaxValueBytes-3) + `"`, want: "failed #1 provider: the outputs have more than", own: 1},
+		{name: "too large", value: "[1]", size: flow.MaxGivenBytes + 1, want: "failed #1 provider: list has 1048577 bytes", own: 1},
+		{name: "large", value: `["` + strings.Repeat("x", flow.MaxGivenBytes-100) + `"]`, size: flow.MaxGivenBytes, want: "completed #1", own: 1},
+		{name: "too large with the others", value: `"` + strings.Repeat("x", flow.MaxGivenBytes-3) + `"`, want: "failed #1 provider: the outputs have 1048", own: 1},
 		{name: "no list", value: "7", want: "each: 7 is no list", own: 1},
 		{name: "lost", value: "[1]", lost: 2, want: "completed #3", own: 1},
 		{name: "lost for good", value: "[1]", lost: 99, want: "failed #6 input_lost", own: 1},
@@ -130,8 +132,113 @@ func TestProviderOfLaterRound(t *testing.T) {
 	}
 }
 
+// TestLargeValues: a run that older members know has values of 16 KiB, and those of one that
+// they do not are bounded all together.
+func TestLargeValues(t *testing.T) {
+	d := provided(func(s *flow.Step) { s.Each, s.Retry.Times, s.MaxParallel = raw(`[1,2,3,4,5,6,7,8,9]`), 0, 1 })
+	d.Steps[1].Each = raw("[1]")
+	for keeps, want := range map[bool]string{
+		true:  "  8 failed #1 provider: the outputs have 1048507 bytes, and those above 16384 of the whole run at most 8388608",
+		false: "  0 failed #1 provider: list has 1048576 bytes, at most 16384 are allowed",
+	} {
+		for _, cut := range []int{-1, 40} {
+			w := newWorldThat(t, keeps, d, nil, func(Name) (job.State, *job.Result) { return job.Completed, metric(5) })
+			w.left = left(flow.MaxGivenBytes)
+			w.values[cluster.Hash{9}] = `"` + strings.Repeat("x", flow.MaxGivenBytes-80) + `"`
+			w.cut = cut
+			w.toEnd(nil)
+			found := ""
+			for line := range strings.Lines(w.show()) {
+				if strings.Contains(line, "failed #1") {
+					found = strings.TrimSpace(line)
+					break
+				}
+			}
+			if found != strings.TrimSpace(want) {
+				t.Errorf("holds %t, the holder dies at %d: got %.200s, want %s", keeps, cut, found, want)
+			}
+		}
+	}
+}
+
+// TestHeldJob: a try that fails in part leaves its job for a retry of the run, wherever the
+// holder dies; one that has no result, is above so many, was stopped or begins again from its
+// step does not.
+func TestHeldJob(t *testing.T) {
+	step := flow.Step{Name: "a", Job: spec(), Retry: flow.Retry{Times: 1, BackoffSeconds: 60}, Outputs: map[string]string{"mean": "metric:pv.mean"}}
+	for _, c := range []struct {
+		name  string
+		state job.State
+		from  string
+		each  int
+		stop  bool // between its tries
+		want  string
+		jobs  int
+	}{
+		{"in part", job.Partial, "", 1, false, "run completed\na completed\n  0 completed #3  mean=5", 1},
+		{"whole", job.Failed, "", 1, false, "run completed\na completed\n  0 completed #3  mean=5", 2},
+		{"from it", job.Partial, "a", 1, false, "run completed\na completed\n  0 completed #3  mean=5", 2},
+		{"stopped", job.Partial, "", 1, true, "run completed\na completed\n  0 completed #2  mean=5", 2},
+		{"many", job.Partial, "", maxHeld + 3, false, "run completed\na completed\n  0 completed #3  mean=5", maxHeld + 6},
+	} {
+		for cut := -1; cut < 12; cut++ {
+			good := false
+			s := step
+			if c.each > 1 {
+				s.Each, _ = json.Marshal(make([]int, c.each))
+			}
+			w := newWorld(t, flow.Def{Steps: []flow.Step{s}}, nil, func(Name) (job.State, *job.Result) {
+				if good {
+					return job.Completed, metric(5)
+				}
+				return c.state, metric(4)
+			})
+			if !c.stop {
+				w.cut = cut
+			}
+			w.begin()
+			if c.stop {
+				for w.m != nil && (len(w.order) > 0 || len(w.state().Tries) == 0) {
+					w.endJob(0)
+				}
+				if w.m == nil {
+					t.Fatalf("%s, the holder died at %d: it is over\n%s", c.name, cut, w.show())
+				}
+				if cut == 0 { // nobody did what follows from it
+					w.append(event.KindFlowStopped, event.WorkflowStopped{Run: w.run, Actor: "uid:1@n1", Reason: "enough"})
+					w.begin()
+				} else {
+					w.cut = cut
+					w.stopRun(false)
+				}
+			}
+			w.toEnd(nil)
+			open := 0
+			for _, j := range w.jobs {
+				if j.state == "" {
+					open++
+				}
+			}
+			if want := map[bool]int{true: min(c.each, maxHeld)}[c.state == job.Partial && !c.stop]; open != want {
+				t.Fatalf("%s, the holder died at %d: %d jobs wait for a retry, want %d\n%s", c.name, cut, open, want, w.show())
+			}
+			good = true
+			w.retryRun(c.from)
+			w.toEnd(nil)
+			if got := w.show(); !strings.HasPrefix(got, c.want) || len(w.jobs) != c.jobs {
+				t.Fatalf("%s, the holder died at %d: %d jobs, want %d, got\n%s\nwant\n%s\n%s", c.name, cut, len(w.jobs), c.jobs, got, c.want, w.history())
+			}
+			for _, j := range w.jobs {
+				if j.state == "" {
+					t.Fatalf("%s, the holder died at %d: the job of %s is open", c.name, cut, j.Name)
+				}
+			}
+		}
+	}
+}
+
 // TestKeptJob: another try goes on with the job of the one before, as often as there are
-// tries; then that ends as it is. It is stopped where nothing goes on any more.
+// tries; then that waits for a retry of the run. It is stopped where nothing goes on any more.
 func TestKeptJob(t *testing.T) {
 	s := flow.Step{Name: "a", Job: spec(), Retry: flow.Retry{Times: 2, BackoffSeconds: 60}, Outputs: map[string]string{"mean": "metric:pv.mean"}}
 	d := flow.Def{Steps: []flow.Step{s}}

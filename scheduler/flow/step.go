@@ -52,7 +52,7 @@ type (
 		State  job.State
 		Reason string
 	}
-	// Gone says that nobody knows the job any more with which a try was to go on.
+	// Gone says that nobody can go on with the job any more with which a try was to.
 	Gone struct{ Name }
 	// Values are what the provider of a try left, by the names of the files.
 	Values struct {
@@ -118,11 +118,14 @@ type (
 		Part  *Part // of a job that the spec is of, which alone is to be computed; nil: all. Gone answers if that job is not known
 	}
 	// GoOn wants what was given up of a job of an earlier try tried again, if it has not
-	// ended, and that logged as the start of this one. Gone answers if it is not known.
+	// ended, and that logged as the start of this one. Gone answers if that cannot be.
 	GoOn struct {
 		Name
 		Round int
 		Job   job.ID
+		// Partial says that it may have ended in part. One that ended otherwise is Gone, unless it
+		// completed.
+		Partial bool
 	}
 	// Conclude wants a job that waits to end.
 	Conclude struct {

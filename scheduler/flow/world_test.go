@@ -94,7 +94,7 @@ func newWorldThat(t testing.TB, keeps bool, d flow.Def, params map[string]json.R
 	if w.g, err = Compile(d, params); err != nil {
 		t.Fatal(err)
 	}
-	w.append(event.KindFlowSubmitted, event.WorkflowSubmitted{Run: w.run, Owner: owner, Def: text, Params: given, Keeps: keeps})
+	w.append(event.KindFlowSubmitted, event.WorkflowSubmitted{Run: w.run, Owner: owner, Def: text, Params: given, Keeps: keeps, Holds: keeps})
 	return w
 }
 
@@ -241,7 +241,7 @@ func (w *world) step(e Event) {
 				waited = append(waited, a.Job)
 			case GoOn:
 				j := w.jobs[a.Job]
-				if w.forget != nil && w.forget(a.Name) {
+				if j.state != "" && j.state != job.Completed && (j.state != job.Partial || !a.Partial) || w.forget != nil && w.forget(a.Name) {
 					todo = append(todo, Gone{a.Name})
 					continue
 				}

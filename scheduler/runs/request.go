@@ -92,7 +92,7 @@ func (r *Runs) submit(b event.WorkflowSubmitted, overlap flow.Overlap) (Answer, 
 	if err := r.share(b, overlap, open); err != nil {
 		return Answer{}, err
 	}
-	b.Keeps = r.t.Keeps()
+	b.Keeps, b.Holds = r.t.Keeps(), r.t.Holds()
 	r.told[b.Run] = b
 	r.t.Draft(r.draft(event.KindFlowSubmitted, b))
 	r.fresh = append(r.fresh, b.Run)

@@ -58,6 +58,8 @@ type Term interface {
 	Begins() bool
 	// Keeps says that all members know that tries go on with the jobs of others.
 	Keeps() bool
+	// Holds says that all members know that jobs wait for a retry of their run.
+	Holds() bool
 }
 
 // ErrLater says that a job cannot be submitted just now.
@@ -505,13 +507,11 @@ func (r *Runs) cut(spec *job.Spec, p decide.Part) (known bool) {
 
 // goOn has a try go on with the job of an earlier one.
 func (r *Runs) goOn(id flow.RunID, a decide.GoOn, out *gathered) decide.Event {
-	there, open := false, false
-	r.t.View(func(st *state.State) {
-		var j state.Job
-		j, there = st.Job(a.Job)
-		open = !j.State.Final()
-	})
-	if !there {
+	var j state.Job
+	there := false
+	r.t.View(func(st *state.State) { j, there = st.Job(a.Job) })
+	open := !j.State.Final()
+	if !there || !open && j.State != job.Completed && (j.State != job.Partial || !a.Partial) {
 		return decide.Gone{Name: a.Name}
 	}
 	if open {
@@ -576,10 +576,12 @@ func (r *Runs) sweep(now time.Duration) {
 		return
 	}
 	r.swept = max(now, 1)
+	ends := make(endsOfRuns)
 	var over []flow.RunID
 	before := r.t.Wall().Add(-keep)
 	r.t.View(func(st *state.State) {
 		for _, run := range st.Flows().Runs() {
+			ends.add(run)
 			if !run.Open() && run.Ended.Time().Before(before) && len(over) < maxSweep {
 				over = append(over, run.Run)
 			}
@@ -588,6 +590,7 @@ func (r *Runs) sweep(now time.Duration) {
 	if len(over) > 0 {
 		r.t.Draft(r.draft(event.KindFlowsForgotten, event.WorkflowsForgotten{Runs: over}))
 	}
+	r.concludeHeld(ends)
 }
 
-func clip(s string) string { return s[:min(len(s), cluster.MaxReason)] }
+func clip(s string) string { return flow.Clip(s, cluster.MaxReason) }

@@ -87,13 +87,22 @@ func busy(t *testing.T) *double {
 	d.snapshot("jobs", job, waits, fields{
 		"id": "j6", "name": "pi", "owner": "uid:0", "state": "completed", "submitted_at": ago(3 * time.Hour), "finished_at": ago(2 * time.Hour), "elapsed_seconds": 3600, "chunks": fields{"total": 10, "accepted": 10},
 		"iterations": fields{"total": 100, "accepted": 100}, "attempts": fields{"assigned": 10},
-	})
+	}, behind(ago, "jsum", "sum-of-the-portfolio-2026-11", "j7"), behind(ago, "jpub", "publish", "jsum", "j6:done", "jgoneaaaaaaaaaaaaaaaaaaaaaa:failed"))
 	d.snapshot("job/j7", job)
 	run := runOfMany(ago)
 	d.snapshot("workflow/"+runID, run)
 	short := maps.Clone(run)
 	delete(short, "steps")
-	d.snapshot("workflows", short, fields{
+	queued := fields{
+		"id": queuedID, "name": "nightly", "owner": "uid:0", "state": "queued", "place": 2, "group": "group nightly-jobs-of-the-portfolio", "schedule": scheduleID, "reason": "", "round": 0, "submitted_at": ago(time.Hour), "finished_at": nil, "elapsed_seconds": 3600,
+		"steps": []fields{{"name": "render", "state": "blocked", "reason": "", "total": 0, "counts": fields{}, "instances": []fields{}}},
+	}
+	listed := maps.Clone(queued)
+	delete(listed, "steps")
+	first := maps.Clone(listed)
+	first["id"], first["place"], first["submitted_at"] = "wdddddddddddddddddddddddddd", 1, ago(2*time.Hour)
+	d.snapshot("workflow/"+queuedID, queued)
+	d.snapshot("workflows", short, listed, first, fields{
 		"id": "wbbbbbbbbbbbbbbbbbbbbbbbbbb", "name": "nightly", "owner": "uid:0", "state": "failed", "reason": "step render: failed: exit code 3; standard error: no such scene", "round": 2, "submitted_at": ago(9 * time.Hour), "finished_at": ago(8 * time.Hour), "elapsed_seconds": 3600,
 	})
 	var logged []fields
@@ -139,6 +148,10 @@ func busy(t *testing.T) *double {
 				"workers":  []fields{{"node": "host0", "iterations": line(points, func(x float64) float64 { return x * 1e8 })}, {"node": long, "iterations": line(points, func(x float64) float64 { return x * 3e8 })}},
 				"failures": []fields{{"reason": "exit code 3; standard error: no such instrument", "attempts": line(points, func(x float64) float64 { return math.Floor(x / 10) })}},
 			}))
+		case "/v1/schedules":
+			return said(200, row(fields{"schedules": schedules(ago)}))
+		case "/v1/jobs/jgoodaaaaaaaaaaaaaaaaaaaaaa":
+			return said(200, row(fields{"id": "jgoodaaaaaaaaaaaaaaaaaaaaaa", "anomalies": []fields{{"chunk": 17, "worker": long, "reason": "hosts computed different results, and this is the first"}, {"chunk": 18, "worker": long, "reason": "the mean strays"}}}))
 		case "/v1/workflows/" + runID:
 			return said(200, row(withOutputs(run)))
 		case "/v1/replay":
@@ -238,8 +251,10 @@ func TestLooks(t *testing.T) {
 			{path: "lease?span=all", wait: `document.querySelectorAll(".lanes a.bar").length === 3`},
 			{path: "jobs"},
 			{path: "jobs/j7", wait: `document.querySelectorAll(".uplot canvas").length === 4`},
-			{path: "workflows"},
-			{path: "workflows/" + runID + "?step=price_of_each_book", wait: `document.querySelectorAll("a.step").length === 10 && document.body.textContent.includes("mean 17.25")`},
+			{path: "workflows", wait: `document.querySelectorAll("[aria-label=schedules] tbody tr").length === 3 && document.querySelectorAll("a.step").length === 5`},
+			{path: "workflows?schedule=" + scheduleID, wait: `document.querySelectorAll("[aria-label^='times of'] tbody tr").length === 16`},
+			{path: "workflows/" + queuedID, wait: `document.querySelectorAll("[aria-label^='runs that share'] tbody tr").length === 2`},
+			{path: "workflows/" + runID + "?step=price_of_each_book", wait: `document.querySelectorAll("a.step").length === 10 && document.body.textContent.includes("mean 17.25") && document.body.textContent.includes("that of a-host")`},
 			{path: "workers"},
 			{path: "onion"},
 			{path: "network?host=a-host-with-a-long-name-in-frankfurt", wait: `document.querySelector("aside dl")`},

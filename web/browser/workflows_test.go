@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +15,43 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-const runID = "waaaaaaaaaaaaaaaaaaaaaaaaaa"
+const (
+	runID      = "waaaaaaaaaaaaaaaaaaaaaaaaaa"
+	queuedID   = "wcccccccccccccccccccccccccc"
+	scheduleID = "saaaaaaaaaaaaaaaaaaaaaaaaaa"
+)
+
+// behind is a job that waits for others.
+func behind(ago func(time.Duration) string, id, name string, after ...string) fields {
+	return fields{
+		"id": id, "name": name, "owner": "uid:0", "state": "queued", "submitted_at": ago(5 * time.Minute), "elapsed_seconds": 300, "spec": fields{"after": after},
+		"chunks": fields{"total": 10, "pending": 10}, "iterations": fields{"total": 100}, "attempts": fields{}, "waits": "waits for job j7, which is running",
+	}
+}
+
+// schedules are one that goes well, one that did not always, and one that is paused.
+func schedules(ago func(time.Duration) string) []fields {
+	one := func(id, name string, more ...fields) fields {
+		out := fields{
+			"id": id, "name": name, "owner": "uid:0", "workflow": "nightly", "cron": "30 2 * * *", "zone": "Europe/Berlin", "missed": "last", "missed_seconds": 86400, "overlap": "skip", "paused": false, "set_at": ago(99 * time.Hour),
+			"set_by": "uid:0@host1", "open_runs": 1, "next": []string{ago(-3 * time.Hour), ago(-27 * time.Hour), ago(-51 * time.Hour)},
+		}
+		var last []fields
+		for i := range 16 {
+			at := time.Duration(1+24*i) * time.Hour
+			last = append(last, fields{"at": ago(at), "logged_at": ago(at - 2*time.Second), "run": "wbbbbbbbbbbbbbbbbbbbbbbbbbb"})
+		}
+		out["last"] = last
+		for _, m := range more {
+			maps.Copy(out, m)
+		}
+		return out
+	}
+	bad := one(scheduleID, "portfolio-at-the-end-of-each-trading-day-in-frankfurt")
+	bad["last"].([]fields)[0] = fields{"at": ago(time.Hour), "logged_at": ago(time.Hour), "skipped": "other runs have not ended"}
+	bad["last"].([]fields)[3] = fields{"at": ago(73 * time.Hour), "logged_at": ago(60 * time.Hour), "skipped": "missed", "missed": 4}
+	return []fields{bad, one("sbbbbbbbbbbbbbbbbbbbbbbbbbb", "nightly"), one("scccccccccccccccccccccccccc", "yearly", fields{"paused": true, "next": []string{}, "last": []fields{}})}
+}
 
 // runOfMany is a run that is under way, of steps in all states, one with many instances.
 func runOfMany(ago func(time.Duration) string) fields {
@@ -35,14 +72,14 @@ func runOfMany(ago func(time.Duration) string) fields {
 		if i > 30 {
 			state = "running"
 		}
-		priced = append(priced, fields{"index": i, "state": state, "try": 1 + i%2, "job": "jgoodaaaaaaaaaaaaaaaaaaaaaa", "item": fields{"book": "emerging-markets-fx", "day": i}})
+		priced = append(priced, fields{"index": i, "state": state, "try": 1 + i%2, "job": "jgoodaaaaaaaaaaaaaaaaaaaaaa", "disputed": i == 3, "item": fields{"book": "emerging-markets-fx", "day": i}})
 	}
 	return fields{
 		"id": runID, "name": "value-at-risk-of-the-portfolio", "owner": "alice@example.org", "state": "running", "reason": "", "round": 1, "submitted_at": ago(20 * time.Minute), "finished_at": nil, "elapsed_seconds": 1200,
 		"steps": []fields{
 			step("mount", "completed", one("completed", "jmountaaaaaaaaaaaaaaaaaaaaaa"), fields{"role": "setup"}),
 			step("prepare", "completed", one("completed", "jprepaaaaaaaaaaaaaaaaaaaaaaa")),
-			step("price_of_each_book", "running", after("prepare"), fields{"many": true, "total": 64, "counts": fields{"completed": 31, "running": 33}, "instances": priced}),
+			step("price_of_each_book", "running", after("prepare"), fields{"many": true, "total": 64, "disputed": 1, "counts": fields{"completed": 31, "running": 33}, "instances": priced}),
 			step("check", "failed", after("prepare"), one("failed", "jcheckaaaaaaaaaaaaaaaaaaaaaa"), fields{"on_failure": "ignore", "reason": "exit code 3; standard error: no such instrument DE000BASF111 in the portfolio"}),
 			step("alarm", "completed", one("completed", "jalarmaaaaaaaaaaaaaaaaaaaaaa"), fields{"after_failed": []string{"check"}}),
 			step("audit", "ready", one("ready", ""), fields{"after_done": []string{"check"}}),
@@ -98,8 +135,25 @@ func TestWorkflows(t *testing.T) {
 	p := open(t, d.link)
 	p.says("holds the lease", "live")
 	p.press("6")
-	p.until("the list", `document.querySelectorAll("main tbody tr").length === 2`)
-	p.says("step render: failed: exit code 3")
+	p.until("the list", `document.querySelectorAll("[aria-label='runs of workflows'] tbody tr").length === 4`)
+	p.says("step render: failed: exit code 3", "queued, number 2")
+
+	// Schedules: each with its next time, what came of the last one, and all of one in words.
+	p.until("the schedules", `document.querySelectorAll("[aria-label=schedules] tbody tr").length === 3`)
+	p.says("in\u00a03h", "other runs have not ended", "paused")
+	p.until("the latest times in a picture", `document.querySelector("svg[aria-label='16 times: 14 runs, 2 without, 4 missed'] rect.parked")`)
+	p.run(`[...document.querySelectorAll("[aria-label=schedules] a.word")].find((a) => a.textContent.startsWith("portfolio")).click(); 1`)
+	p.until("its times", `document.querySelectorAll("[aria-label^='times of'] tbody tr").length === 16`)
+
+	// Jobs that wait for others: the picture and the table say the same.
+	var jobs []string
+	p.value(`[...document.querySelectorAll("a.step")].map((a) => a.getAttribute("aria-label"))`, &jobs)
+	for _, want := range []string{"sum-of-the-portfolio-2026-11, queued, after a-portfolio-with-a-long-name-2026-11", "publish, queued, after sum-of-the-portfolio-2026-11, jgoneaaaa\u2026 failed, pi ended", "pi, completed"} {
+		if !slices.Contains(jobs, want) {
+			t.Errorf("no job %q among %q", want, jobs)
+		}
+	}
+	p.until("the table of them", `document.querySelectorAll("[aria-label='jobs that wait for others'] tbody tr").length === 5`)
 	p.at("workflows/" + runID)
 	p.until("a box for each step", `document.querySelectorAll("a.step").length === 10`)
 	d.watched(t, "of the run", func(q url.Values) bool { return len(q["workflow"]) == 1 && q["workflow"][0] == runID })
@@ -134,6 +188,8 @@ func TestWorkflows(t *testing.T) {
 	d.lines <- fmt.Sprintf(`{"event":"delta","data":{"topic":"workflow/%s","set":[%s]}}`, runID, row(changed))
 	p.until("report runs", `document.querySelector("a.step.running[data-step=report]")`)
 
+	p.says("In doubt", "price_of_each_book[3]", "17", "that of a-host-with-a-long-name-in-frankfurt")
+
 	press := func(title, typed string) request {
 		t.Helper()
 		p.until(title, fmt.Sprintf(`[...document.querySelectorAll("main button")].find((b) => b.textContent === %q)?.click() ?? document.querySelector("dialog[open]")`, title))
@@ -156,6 +212,16 @@ func TestWorkflows(t *testing.T) {
 	if got := press("Retry run", "value-at-risk-of-the-portfolio"); got.path != "/v1/workflows/"+runID+"/retry" || got.body != "{}" {
 		t.Errorf("%+v", got)
 	}
+	p.at("workflows?schedule=" + scheduleID)
+	const schedule = "portfolio-at-the-end-of-each-trading-day-in-frankfurt"
+	if got := press("Pause", schedule); got.path != "/v1/schedules/"+scheduleID+"/pause" || got.body != "{}" {
+		t.Errorf("%+v", got)
+	}
+	if got := press("Run now", schedule); got.path != "/v1/schedules/"+scheduleID+"/run" || got.key == "" {
+		t.Errorf("%+v", got)
+	}
+	p.at("workflows/" + queuedID)
+	p.says("Number 2 of those that wait in group nightly-jobs-of-the-portfolio")
 	p.at("workflows/nix")
 	p.says("No run has this id or name")
 }

@@ -194,6 +194,9 @@ func showRun(a *cli.App, w api.Workflow, raw []byte) error {
 	if w.Reason != "" {
 		field("reason", "%s", w.Reason)
 	}
+	if place := present.PlaceOf(w); place != "" {
+		field("waits", "%s", place)
+	}
 	if w.StoppedBy != "" {
 		field("stopped by", "%s %s", w.StoppedBy, w.StopReason)
 	}

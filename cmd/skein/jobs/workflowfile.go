@@ -155,11 +155,13 @@ func (t *workflowText) job(step map[string]any, key string) (job.Spec, stepFiles
 	return spec, stepFiles{wasm, input, from.files}, nil
 }
 
-// located puts before a text where in the file the step stands that it is about.
+// located puts before a text where in the file the step stands that it is about, the last of
+// several that are called so.
 func (t *workflowText) located(text, step string) string {
 	if step != "" {
-		at := regexp.MustCompile(`(?m)^\s*name\s*=\s*["']` + regexp.QuoteMeta(step) + `["']`).FindStringIndex(t.text)
-		if at != nil {
+		all := regexp.MustCompile(`(?m)^\s*name\s*=\s*["']`+regexp.QuoteMeta(step)+`["']`).FindAllStringIndex(t.text, -1)
+		if len(all) > 0 {
+			at := all[len(all)-1]
 			return fmt.Sprintf("%s:%d: %s", t.path, 1+strings.Count(t.text[:at[0]], "\n")+strings.Count(t.text[at[0]:at[1]], "\n"), text)
 		}
 	}
@@ -173,7 +175,8 @@ func (t *workflowText) refused(err error) error {
 		return err
 	}
 	for _, s := range t.def.Steps {
-		if strings.Contains(p.Detail, "step "+s.Name+":") {
+		named := []string{"step " + s.Name + ":", "wait for each other: " + s.Name + " ->", "two steps are called " + s.Name + "\n", fmt.Sprintf("step %q:", s.Name)}
+		if slices.ContainsFunc(named, func(text string) bool { return strings.Contains(p.Detail+"\n", text) }) {
 			return cli.Usagef("%s", t.located(p.Detail, s.Name)).WithHint("%s", p.Hint)
 		}
 	}

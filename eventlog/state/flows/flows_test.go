@@ -198,6 +198,9 @@ func TestQueue(t *testing.T) {
 		for i := range 6 {
 			r, _ := f.Run(runID(i))
 			got += fmt.Sprintf("%.1s", r.State)
+			if r.Place > 0 {
+				got += fmt.Sprint(r.Place)
+			}
 		}
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -209,13 +212,13 @@ func TestQueue(t *testing.T) {
 	submit(3, "uid:2", "g")
 	submit(4, "uid:1", "")
 	submit(5, "uid:1", "g")
-	check("rrqrrq")
+	check("rrq1rrq2")
 	say(event.KindFlowDone, event.WorkflowDone{Run: runID(0), State: flow.Failed})
-	check("frrrrq")
+	check("frrrrq1")
 	say(event.KindFlowRetried, event.WorkflowRetried{Run: runID(0), Round: 1})
-	check("qrrrrq")
+	check("q2rrrrq1")
 	say(event.KindFlowStopped, event.WorkflowStopped{Run: runID(5)})
-	check("qrrrrs")
+	check("q1rrrrs")
 	say(event.KindFlowDone, event.WorkflowDone{Run: runID(5), State: flow.Cancelled})
 	say(event.KindFlowDone, event.WorkflowDone{Run: runID(2), State: flow.Completed})
 	check("rrcrrc")

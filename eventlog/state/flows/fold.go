@@ -212,7 +212,7 @@ func read(kind int, text []byte) (body any, id flow.RunID) {
 		var b event.StepsEnded
 		ok = json.Unmarshal(text, &b) == nil && len(b.Ends) <= maxEntries
 		for _, s := range b.Ends {
-			ok = ok && valid(s.Step, s.Index, s.Round, s.Try) && s.State.Ended() && len(s.Reason) <= cluster.MaxReason && size(s.Outputs) <= flow.MaxValueBytes
+			ok = ok && valid(s.Step, s.Index, s.Round, s.Try) && s.State.Ended() && len(s.Reason) <= cluster.MaxReason && size(s.Outputs) <= flow.MaxGivenBytes
 		}
 		body, id = b, b.Run
 	case event.KindFlowStopped:

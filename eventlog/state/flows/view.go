@@ -25,6 +25,8 @@ type Run struct {
 	Ended  cluster.HLC
 	Stop   *event.WorkflowStopped
 	Now    *event.WorkflowStopped
+	// Place is that of a queued run among those of its group that wait, from 1.
+	Place int
 	// StoppedAt is when Stop was said, RetriedAt when the last round began.
 	StoppedAt, RetriedAt cluster.HLC
 	// From says for each retry with which step it began, which may be none.
@@ -59,7 +61,7 @@ func (f *Fold) Run(id flow.RunID) (Run, bool) {
 	if out.Group != "" && out.State == flow.Running {
 		for _, one := range f.Runs() {
 			if one.Run == id {
-				out.State = one.State
+				out.State, out.Place = one.State, one.Place
 			}
 		}
 	}
@@ -80,9 +82,11 @@ func queue(all []Run) {
 	}
 	for _, runs := range shared {
 		slices.SortStableFunc(runs, func(a, b *Run) int { return cmp.Compare(a.turn(), b.turn()) })
+		place := 0
 		for i, r := range runs {
 			if i >= r.Limit && r.State == flow.Running {
-				r.State = flow.Queued
+				place++
+				r.State, r.Place = flow.Queued, place
 			}
 		}
 	}

@@ -70,17 +70,24 @@ export interface Job {
   aggregates?: Record<string, Summary>;
   failures?: { chunk: number; attempt: number; worker: string; at: string; reason: string; final: boolean }[];
   map?: { chunks: number; step: number; runs: { state: string; count: number }[] };
+  spec?: { after?: string[] };
+  anomalies?: { chunk: number; worker: string; reason: string }[];
 }
 
 export interface RunStep {
   name: string; role?: string; state: string; reason: string; after?: string[]; after_failed?: string[]; after_done?: string[]; on_failure?: string;
-  many?: boolean; total: number; counts: Record<string, number>;
-  instances: { index: number; state: string; try: number; job?: string; reason?: string; item?: unknown; outputs?: Record<string, unknown> }[];
+  many?: boolean; total: number; counts: Record<string, number>; disputed?: number;
+  instances: { index: number; state: string; try: number; job?: string; reason?: string; disputed?: boolean; item?: unknown; outputs?: Record<string, unknown> }[];
 }
 
 export interface Run {
   id: string; name: string; owner: string; state: string; reason: string; round: number; submitted_at: string; finished_at: string | null; elapsed_seconds: number;
-  stopped_by?: string; stop_reason?: string; steps?: RunStep[];
+  stopped_by?: string; stop_reason?: string; place?: number; group?: string; schedule?: string; disputed?: boolean; steps?: RunStep[];
+}
+
+export interface Schedule {
+  id: string; name: string; owner: string; workflow: string; cron: string; zone: string; missed: string; overlap: string; paused: boolean; next: string[]; open_runs: number;
+  last: { at: string; logged_at: string; run?: string; skipped?: string; missed?: number }[];
 }
 
 export interface Onion {

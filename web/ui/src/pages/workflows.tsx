@@ -1,16 +1,14 @@
-import type { JSX } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { Act, type Action, field, quoted, typable } from "../actions";
-import { arrangeSteps, type StepBox } from "../steps";
-import { Card, Facts, Job as JobLink, Progress, State, still, Table, Text, toneOf, Untold, useWidth } from "../parts";
+import { before, ended, Graph, ignored, over } from "../graph";
+import { Card, Facts, Job as JobLink, Progress, State, Table, Text, Untold } from "../parts";
 import { here, link, type Route } from "../route";
 import { ask } from "../session";
 import { get, looksBack } from "../store";
 import { age, clean, clock, many, when } from "../text";
 import type { Run, RunStep } from "../types";
-
-const states = ["completed", "running", "ready", "blocked", "failed", "timeout", "partial", "cancelled", "skipped"];
-const over = (state: string) => ["completed", "partial", "failed", "timeout", "cancelled", "skipped"].includes(state);
+import { Schedules } from "./schedules";
+import { Disputed, Group, StateOfRun, Waiting } from "./waiting";
 
 const stopRun = (id: string, name: string, owner: string): Action => ({
   title: "Stop run", owner, path: `/v1/workflows/${encodeURIComponent(id)}/stop`, body: { reason: "asked in the page" }, name: typable(name, id), danger: true,
@@ -30,7 +28,7 @@ export function WorkflowsPage({ route }: { route: Route }) {
   return <div class="grid"><Card title="Workflows" wide>
     <Table label="runs of workflows" rows={runs.slice(0, 500)} keyOf={(r) => r.id} none="No workflow was submitted. `skein workflow run` does." columns={[
       { head: "run", cell: (r) => <a href={link("workflows", [r.id])}><Text most={40}>{r.name || r.id}</Text></a> },
-      { head: "state", cell: (r) => <><State of={r.state} />{r.reason && <span class="dim said"><Text most={80}>{r.reason}</Text></span>}</> },
+      { head: "state", cell: (r) => <><StateOfRun run={r} />{r.reason && <span class="dim said"><Text most={80}>{r.reason}</Text></span>}</> },
       { head: "owner", low: true, cell: (r) => <Text most={24}>{r.owner}</Text> },
       { head: "id", low: true, cell: (r) => <code><Text most={9}>{r.id}</Text></code> },
       { head: "retries", right: true, low: true, cell: (r) => r.round },
@@ -38,14 +36,8 @@ export function WorkflowsPage({ route }: { route: Route }) {
       { head: "submitted", low: true, cell: (r) => clock(when(r.submitted_at)) },
     ]} />
     {runs.length > 500 && <p class="dim">The newest 500 of {runs.length}.</p>}
-  </Card></div>;
+  </Card><Schedules route={route} /><Waiting /></div>;
 }
-
-/** ended counts instances that have ended, of those that are known. */
-const ended = (s: RunStep) => Object.entries(s.counts ?? {}).reduce((n, [state, k]) => n + (over(state) ? k : 0), 0);
-const many_ = (s: RunStep) => (s.many && s.total ? `${ended(s)}/${s.total}` : "");
-const before = (s: RunStep) => [...(s.after ?? []), ...(s.after_failed ?? []).map((n) => n + " failed"), ...(s.after_done ?? []).map((n) => n + " ended")];
-const ignored = (s: RunStep) => s.on_failure === "ignore" && over(s.state) && !["completed", "skipped", "cancelled"].includes(s.state);
 
 function One({ id, route }: { id: string; route: Route }) {
   const r = get.run(id) ?? get.runs().find((x) => x.id === id || x.name === id);
@@ -57,18 +49,21 @@ function One({ id, route }: { id: string; route: Route }) {
       {!r.finished_at && <Act of={stopRun(r.id, r.name, r.owner)} />}
       {r.finished_at && r.state !== "completed" && <Act of={retryRun(r.id, r.name, r.owner)} />}
       <a href={link("workflows")}>all runs</a></span>}>
-      <p class="sentence"><State of={r.state} />{r.reason && <>: <Text>{r.reason}</Text></>} {r.steps && <Progress part={done} whole={steps.length} label="steps that have ended" />}</p>
+      <p class="sentence"><StateOfRun run={r} />{r.reason && <>: <Text>{r.reason}</Text></>} {r.steps && <Progress part={done} whole={steps.length} label="steps that have ended" />}</p>
       {r.stopped_by && <p class="warn">Stopped by <Text most={60}>{r.stopped_by}</Text>{r.stop_reason && <>: <Text>{r.stop_reason}</Text></>}</p>}
       <Facts of={[
         ["id", <code><Text>{r.id}</Text></code>], ["owner", <Text>{r.owner}</Text>], ["submitted", clock(when(r.submitted_at))],
-        [r.finished_at ? "took" : "runs for", age(r.elapsed_seconds)], ["steps", r.steps ? `${done} of ${steps.length} ended` : "-"], ["retries", r.round],
+        [r.finished_at ? "took" : r.place ? "waits for" : "runs for", age(r.elapsed_seconds)], ["steps", r.steps ? `${done} of ${steps.length} ended` : "-"], ["retries", r.round],
+        ...(r.schedule ? [["schedule", <a href={link("workflows", [], { schedule: r.schedule })}><Text most={9}>{r.schedule}</Text></a>]] as [string, any][] : []),
       ]} />
     </Card>
-    {r.steps && <Card title="Graph" wide><Graph steps={steps} chosen={chosen?.name ?? ""} route={route} /></Card>}
+    {r.place && <Group of={r} />}
+    <Disputed run={r} />
+    {r.steps && <Card title="Graph" wide><Graph steps={steps} chosen={chosen?.name ?? ""} to={(s) => here(route, { step: s === chosen ? "" : s.name })} /></Card>}
     {r.steps && <Card title="Steps" wide>
       <Table label="steps" rows={steps} keyOf={(s) => s.name} none="It has no steps." current={(s) => s === chosen} columns={[
         { head: "step", cell: (s) => <a class="word" href={here(route, { step: s === chosen ? "" : s.name })}><Text most={64}>{s.name}</Text></a> },
-        { head: "state", cell: (s) => <><State of={s.state} />{ignored(s) && <span class="dim"> ignored</span>}{s.reason && <span class="dim said"><Text most={200}>{s.reason}</Text></span>}</> },
+        { head: "state", cell: (s) => <><State of={s.state} />{ignored(s) && <span class="dim"> ignored</span>}{s.disputed ? <span class="warn"> {s.disputed} disputed</span> : null}{s.reason && <span class="dim said"><Text most={200}>{s.reason}</Text></span>}</> },
         { head: "done", right: true, cell: (s) => (s.total ? `${ended(s)}/${s.total}` : "-") },
         { head: "after", low: true, cell: (s) => <Text>{before(s).join(", ") || "-"}</Text> },
         { head: "role", low: true, cell: (s) => <Text>{s.role || "-"}</Text> },
@@ -96,7 +91,7 @@ function Instances({ run, step, route }: { run: Run; step: RunStep; route: Route
   return <Card title={"Step " + step.name} wide more={<a href={here(route, { step: "" })}>close</a>}>
     <Table label={"instances of " + step.name} rows={list} keyOf={(i) => String(i.index)} none="None has begun: it waits for the steps before it." columns={[
       { head: "index", right: true, cell: (i) => i.index },
-      { head: "state", cell: (i) => <><State of={i.state} />{i.reason && <span class="dim said"><Text most={200}>{i.reason}</Text></span>}</> },
+      { head: "state", cell: (i) => <><State of={i.state} />{i.disputed && <span class="warn"> disputed</span>}{i.reason && <span class="dim said"><Text most={200}>{i.reason}</Text></span>}</> },
       { head: "item", low: true, cell: (i) => (i.item === undefined ? "-" : <Text most={60}>{JSON.stringify(i.item)}</Text>) },
       { head: "try", right: true, cell: (i) => i.try || "-" },
       { head: "job", cell: (i) => (i.job ? <JobLink id={i.job} name={clean(i.job, 9)} /> : "-") },
@@ -105,44 +100,3 @@ function Instances({ run, step, route }: { run: Run; step: RunStep; route: Route
     {step.total > list.length && list.length > 0 && <p class="dim">{list.length} of {many(step.total, "instance")}: those first that need a look.</p>}
   </Card>;
 }
-
-function Graph({ steps, chosen, route }: { steps: RunStep[]; chosen: string; route: Route }) {
-  const [ref, width] = useWidth();
-  const shape = steps.map((s) => [s.name, s.role, s.after, s.after_failed, s.after_done].join()).join(";");
-  const p = useMemo(() => arrangeSteps(steps, width), [shape, width]);
-  const walk = (e: JSX.TargetedKeyboardEvent<SVGSVGElement>) => {
-    const way = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[e.key];
-    if (!way) return;
-    const all = [...e.currentTarget.querySelectorAll<SVGAElement>("a.step")], i = all.indexOf(document.activeElement as unknown as SVGAElement);
-    e.preventDefault();
-    all[(i + way + all.length) % all.length]?.focus();
-  };
-  const counts = states.map((s) => [s, steps.filter((x) => x.state === s).length] as const).filter(([, n]) => n);
-  const by = new Map(steps.map((s) => [s.name, s]));
-  return <>
-    <div ref={ref}><div class="scroll" tabIndex={0} role="region" aria-label="graph of the steps">
-      <svg class="steps" width={p.width} height={p.height} role="group" aria-label={`${many(steps.length, "step")}: ${counts.map(([s, n]) => `${n} ${s}`).join(", ")}; the table of steps says the same in words`} onKeyDown={walk}>
-        {p.edges.map((e) => <path key={e.from + ">" + e.to + e.kind} class={"way " + e.kind + (chosen && e.from !== chosen && e.to !== chosen ? " dimmed" : "")} d={e.d} />)}
-        {p.boxes.map((b) => <Step key={b.name} b={b} s={by.get(b.name)!} chosen={b.name === chosen} to={here(route, { step: b.name === chosen ? "" : b.name })} />)}
-      </svg></div></div>
-    <p class="legend">{counts.map(([s, n]) => <span key={s}><State of={s} word={`${n} ${s}`} /></span>)}
-      {p.edges.some((e) => e.kind === "failed") && <Key kind="failed" text="if it fails" />}{p.edges.some((e) => e.kind === "done") && <Key kind="done" text="however it ends" />}{p.edges.some((e) => e.kind === "role") && <Key kind="role" text="setup, teardown" />}</p>
-  </>;
-}
-
-function Key({ kind, text }: { kind: string; text: string }) {
-  return <span><svg width="26" height="8" aria-hidden="true"><path d="M1 4h24" class={"way " + kind} /></svg> {text}</span>;
-}
-
-const Step = still(({ b, s, chosen, to }: { b: StepBox; s: RunStep; chosen: boolean; to: string }) => {
-  const label = [clean(s.name, 64), s.state + (ignored(s) ? ", ignored" : ""), many_(s) && many_(s) + " ended", s.reason && clean(s.reason), s.role, before(s).length && "after " + before(s).join(", ")].filter(Boolean).join(", ");
-  const most = Math.floor((b.w - 34) / 7.6), name = clean(s.name, 64);
-  return <><a class={`step ${toneOf(s.state)} ${s.state}${chosen ? " chosen" : ""}`} href={to} aria-label={label} data-step={s.name}>
-    <title>{label}</title>
-    <rect x={b.x} y={b.y} width={b.w} height={b.h} rx={7} class="box" />
-    {over(s.state) || !s.many || !s.total ? null : <rect x={b.x + 8} y={b.y + b.h - 7} width={((b.w - 16) * ended(s)) / s.total} height={3} rx={1.5} class="part" />}
-  </a><g class={"step " + toneOf(s.state)} aria-hidden="true">
-    <text x={b.x + 10} y={b.y + 18} class="name">{name.length > most ? name.slice(0, most - 1) + "\u2026" : name}</text>
-    <text x={b.x + 10} y={b.y + 34} class="of">{s.state}{many_(s) && " " + many_(s)}{ignored(s) && " (ignored)"}</text>
-  </g></>;
-});
