@@ -67,7 +67,7 @@ var since = map[Kind]uint32{
 	KeptJobs():        14,
 	KindChunkExtended: 15,
 	KindChunkSaved:    16, KindReservationSet: 16,
-	HeldJobs():        17,
+	HeldJobs(): 17,
 }
 
 // LogOfFailure is no kind but something that events of an older kind, chunk_failed, may
