@@ -34,8 +34,11 @@ const (
 	clockAsks  = 8
 	// lostAfter is how long a host that takes part may be silent.
 	lostAfter = 15 * time.Second
-	askWait   = time.Second
-	askPause  = 300 * time.Millisecond
+	// fence is for how long it sends while this is not heard, if others do its part then: it
+	// ends before they begin, however late its last answer came here.
+	fence    = 12 * time.Second
+	askWait  = time.Second
+	askPause = 300 * time.Millisecond
 	// retryPause lies between two tries of a test that could not be carried out.
 	retryPause = time.Second
 	// slack is how long a run may take beyond its plan and grace.
@@ -112,6 +115,7 @@ type part struct {
 	pending []stat.Frame
 	sum     *stat.Bank
 	last    stat.Gauges
+	heard   time.Time // when its last answer came
 }
 
 func (p *part) over() bool { return p.lost != "" || p.end != nil }
@@ -382,7 +386,7 @@ func (d *drive) prepare(ctx context.Context, b event.LoadRun, until time.Time) (
 			}
 			asking.Go(func() {
 				p, err := forward.AskHost(ctx, d.l.o.Remote, forward.LoadPrepare, s.Host, holder, gang.Prepare{
-					Run: b.Run, Attempt: uint64(d.term), Owner: b.Owner, Bundle: b.Bundle, Shares: shares, Index: i, Seed: seed,
+					Run: b.Run, Attempt: uint64(d.term), Owner: b.Owner, Bundle: b.Bundle, Shares: shares, Index: i, Seed: seed, Fence: fenceOf(b.Loss),
 				})
 				mu.Lock()
 				defer mu.Unlock()
@@ -420,6 +424,14 @@ func (d *drive) prepare(ctx context.Context, b event.LoadRun, until time.Time) (
 			return nil, failed, "", err
 		}
 	}
+}
+
+// fenceOf is for how long a slice may send while it is not heard, in milliseconds.
+func fenceOf(loss string) int {
+	if loss == gang.LossRedistribute {
+		return int(fence / time.Millisecond)
+	}
+	return 0
 }
 
 func sharesOf(list []event.LoadSlice) []int {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -354,5 +355,75 @@ auth = { bearer = "${token}" }
 	d.parts = []*part{{host: "n1"}}
 	if stages, extracted := d.stages(t.Context()); stages[0] != gang.Ready || len(extracted) != 1 || string(extracted[0]) != "t0k" {
 		t.Errorf("%s, %q", stages, extracted)
+	}
+}
+
+// TestSilentHostHolds: a host whose counts no holder is known to have sends nothing after a
+// while, though it is asked all the time; it goes on when they are taken again.
+func TestSilentHostHolds(t *testing.T) {
+	var hits atomic.Uint64
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
+	defer target.Close()
+	allowed := anywhere()
+	allowed.Targets = map[string]guard.Limits{strings.TrimPrefix(target.URL, "http://"): {}}
+	c := newCluster(t, allowed)
+	text, err := (&bundle.Bundle{URL: &bundle.URL{URL: target.URL, Rate: 50, Users: 5, Seconds: 600}}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := event.NewLoadID("uid:1", "k")
+	const limit = 1500 * time.Millisecond
+	if _, err := c.host.Prepare(gang.Prepare{Run: run, Attempt: 1, Owner: "uid:1", Bundle: c.put(text), Shares: []int{1}, Fence: int(limit / time.Millisecond)}); err != nil {
+		t.Fatal(err)
+	}
+	c.counted(t, run, gang.Ready)
+	if err := c.host.Start(gang.Start{Run: run, Attempt: 1, At: slice.Clock()}); err != nil {
+		t.Fatal(err)
+	}
+	after := uint64(0)
+	ask := func(take bool) {
+		x := c.host.Counted(t.Context(), gang.Ask{Run: run, After: after, Wait: 50})
+		if n := len(x.Frames); take && n > 0 {
+			after = x.Frames[n-1].Last + 1
+		}
+	}
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !ok(); {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %d requests", what, hits.Load())
+			}
+		}
+	}
+	until("it sends", func() bool { ask(true); return hits.Load() > 100 })
+	last, at := hits.Load(), time.Now()
+	until("it holds", func() bool {
+		ask(false)
+		time.Sleep(10 * time.Millisecond)
+		if now := hits.Load(); now != last {
+			last, at = now, time.Now()
+		}
+		return time.Since(at) > 2*time.Second
+	})
+	until("it goes on", func() bool { ask(true); return hits.Load() > last+20 })
+	c.host.End(gang.End{Run: run})
+	c.counted(t, run, gang.Done)
+	if !c.endSays(t, run, "it sent nothing for") {
+		t.Error("its end does not say that it held")
+	}
+}
+
+// endSays reports whether the end of a slice has a text in what slowed it.
+func (c *cluster1) endSays(t *testing.T, run event.LoadID, text string) bool {
+	t.Helper()
+	for after := uint64(0); ; {
+		x := c.host.Counted(t.Context(), gang.Ask{Run: run, After: after})
+		if x.End != nil {
+			return strings.Contains(x.End.Slowed, text)
+		}
+		if len(x.Frames) == 0 {
+			return false
+		}
+		after = x.Frames[len(x.Frames)-1].Last + 1
 	}
 }

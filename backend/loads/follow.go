@@ -79,7 +79,7 @@ func (d *drive) watch(ctx context.Context, p *part) {
 			d.lose(p, "what it counts could not be followed")
 			return
 		}
-		d.set(func() { err = p.take(x) })
+		d.set(func() { p.heard, err = heard, p.take(x) })
 		if err != nil {
 			d.lose(p, err.Error())
 			return
@@ -122,6 +122,7 @@ func (d *drive) follow(ctx context.Context, b event.LoadRun) error {
 	defer done()
 	d.mu.Lock()
 	for _, p := range d.parts {
+		p.heard = time.Now() // by the holder before this one, as late as that
 		if !p.over() {
 			watchers.Go(func() { d.watch(watching, p) })
 		}

@@ -32,7 +32,7 @@ func (d *drive) lost() (n int) {
 // on. A new holder does it again: whoever was told holds to that.
 func (d *drive) redistribute(ctx context.Context, b event.LoadRun, turn int) {
 	d.mu.Lock()
-	at, sum := 0, 0
+	sum := 0
 	var going, gone []*part
 	for _, p := range d.parts {
 		sum += p.share
@@ -40,7 +40,6 @@ func (d *drive) redistribute(ctx context.Context, b event.LoadRun, turn int) {
 			gone = append(gone, p)
 			continue
 		}
-		at = max(at, p.shelf.At())
 		if !p.over() {
 			going = append(going, p)
 		}
@@ -49,12 +48,8 @@ func (d *drive) redistribute(ctx context.Context, b event.LoadRun, turn int) {
 	if len(going) == 0 {
 		return
 	}
-	var telling sync.WaitGroup
-	defer telling.Wait()
-	for _, p := range gone { // one that is there is not to send its share as well
-		telling.Go(func() {
-			_, _ = forward.AskHost(ctx, d.l.o.Remote, forward.LoadEnd, p.host, holder, gang.End{Run: d.id}) // else it ends when nobody asks for it
-		})
+	if !d.fenced(ctx, gone) {
+		return
 	}
 	asked := b
 	asked.On = nil
@@ -73,6 +68,14 @@ func (d *drive) redistribute(ctx context.Context, b event.LoadRun, turn int) {
 		}
 	}
 	shares, rest := gang.Redistribute(d.c.wants(b), hosts, old, sum)
+	d.mu.Lock()
+	at := 0
+	for _, p := range going {
+		at = max(at, p.shelf.At())
+	}
+	d.mu.Unlock()
+	var telling sync.WaitGroup
+	defer telling.Wait()
 	from := at + int(redealAhead/stat.Step)
 	for i, p := range going {
 		telling.Go(func() {
@@ -89,4 +92,26 @@ func (d *drive) redistribute(ctx context.Context, b event.LoadRun, turn int) {
 		text += fmt.Sprintf(", but %.3g %% of the plan, which they may not send", rest*100)
 	}
 	d.set(func() { d.notes = append(d.notes, text) })
+}
+
+// fenced waits until those that are lost send nothing any more: they say so, or have not
+// been heard for so long that they hold by themselves.
+func (d *drive) fenced(ctx context.Context, gone []*part) bool {
+	var telling sync.WaitGroup
+	for _, p := range gone {
+		d.mu.Lock()
+		left := max(askWait, time.Until(p.heard.Add(lostAfter)))
+		d.mu.Unlock()
+		telling.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, left)
+			defer cancel()
+			for {
+				if _, err := forward.AskHost(ctx, d.l.o.Remote, forward.LoadEnd, p.host, holder, gang.End{Run: d.id}); err == nil || wait.For(ctx, askPause) != nil {
+					return
+				}
+			}
+		})
+	}
+	telling.Wait()
+	return ctx.Err() == nil
 }

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/clock"
 	"github.com/skein-project/skein/load/guard"
+	"github.com/skein-project/skein/load/hold"
 	"github.com/skein-project/skein/load/hook"
 	"github.com/skein-project/skein/load/pace"
 	"github.com/skein-project/skein/load/report"
@@ -55,6 +57,7 @@ type crowd struct {
 	users   atomic.Uint64
 	present atomic.Int64
 	redealt atomic.Pointer[redeal] // nil: Options.Deal
+	hold    hold.Gate
 }
 
 // state is what ends a run, and what is said of it.
@@ -283,6 +286,10 @@ func (e *Engine) admit() bool {
 	e.slowed.Store(true)
 	return false
 }
+
+// Hold has nothing more be sent, until it is called with false. What is due meanwhile is not
+// sent later; what is under way ends, but the steps behind it are interrupted.
+func (e *Engine) Hold(on bool) { e.hold.Set(on) }
 
 func (e *Engine) leave() { e.present.Add(-1) }
 
@@ -518,6 +525,9 @@ func (e *Engine) selfOf(c *collector) rule.Self {
 		if e.o.Listed {
 			s.Slowed = "users were slowed to what [load] of this host allows"
 		}
+	}
+	if held := e.hold.Text(); held != "" {
+		s.Slowed = strings.TrimPrefix(s.Slowed+"; "+held, "; ")
 	}
 	return s
 }

@@ -2,10 +2,8 @@ package engine
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -61,6 +59,9 @@ func (u *user) perform(l *lane, st *load.Step, intended time.Time, own bool) boo
 	for hop := 0; ; hop++ {
 		if err := u.e.slow(u, o); err != nil {
 			return l.end(st, load.Interrupted, err)
+		}
+		if u.e.hold.Closed() {
+			return l.end(st, load.Interrupted, nil)
 		}
 		err := l.exchange(o, method, st, deadline)
 		l.set(stat.Service, time.Since(l.begin))
@@ -124,9 +125,11 @@ func (l *lane) judge(st *load.Step) bool {
 		l.u.e.end("the target asked for the end (Skein-Load: stop)")
 	}
 	if st.NeedsBody && strings.EqualFold(a.get("Content-Encoding"), "gzip") {
-		if err := a.inflate(); err != nil {
+		b, err := h1.Inflate(a.body)
+		if err != nil {
 			return l.end(st, h1.ClassOf(err), err)
 		}
+		a.body = b
 	}
 	l.view = load.Answer{
 		Status: a.status, Body: a.body, Size: a.size, Latency: l.sample.Times[stat.Service] + l.sample.Times[stat.Late], Header: l.header,
@@ -430,22 +433,4 @@ func (l *lane) cookie(dst []byte, o *origin) []byte {
 		return dst[:begin]
 	}
 	return append(dst, '\r', '\n')
-}
-
-// inflate has the body as it was before it was packed; what grows beyond bounds is
-// refused.
-func (a *answer) inflate() error {
-	z, err := gzip.NewReader(bytes.NewReader(a.body))
-	if err != nil {
-		return &h1.Error{Class: load.Protocol, Err: fmt.Errorf("the body is no gzip: %w", err)}
-	}
-	b, err := io.ReadAll(io.LimitReader(z, h1.MaxBody+1))
-	switch {
-	case err != nil:
-		return &h1.Error{Class: load.Protocol, Err: fmt.Errorf("the body is no gzip: %w", err)}
-	case len(b) > h1.MaxBody:
-		return &h1.Error{Class: load.TooLarge, Err: fmt.Errorf("the body has more than %d bytes when it is unpacked", h1.MaxBody)}
-	}
-	a.body = b
-	return nil
 }

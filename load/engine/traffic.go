@@ -98,6 +98,9 @@ func (t *traffic) arrivals() {
 
 // arrive gives an iteration to a user, or has it wait for one.
 func (t *traffic) arrive(due time.Time) {
+	if t.e.hold.Closed() { // it may be somebody else's
+		return
+	}
 	t.mu.Lock()
 	if t.spent { // the end of its rows is the end of the traffic
 		t.mu.Unlock()
@@ -239,6 +242,12 @@ func (t *traffic) loop(u *user) {
 	}
 	own := true
 	for !u.leave.Load() && !t.e.isEnding() {
+		if t.e.hold.Wait(t.e.ending) {
+			if t.t.Pace > 0 {
+				intended = time.Now()
+			}
+			continue
+		}
 		if !u.iterate(intended, own && t.t.Pace > 0) {
 			t.e.remark("traffic " + t.t.Name + ": its rows were used up")
 			return

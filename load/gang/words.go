@@ -18,6 +18,7 @@ const (
 	MaxErrors    = 64
 	MaxFrames    = 1 << 20 // bytes in one answer
 	MaxWait      = 2 * time.Second
+	MaxFence     = time.Minute
 )
 
 // Target is where requests of a run go.
@@ -82,6 +83,9 @@ type Prepare struct {
 	Shares  []int        `json:"shares"`
 	Index   int          `json:"index"`
 	Seed    uint64       `json:"seed"`
+	// Fence is for how long the slice sends while no holder has heard what it counts, in
+	// milliseconds; 0: until it ends. Others do its part after a longer time.
+	Fence int `json:"fence_ms,omitempty"`
 }
 
 // Check reports what is wrong with the request.
@@ -91,6 +95,9 @@ func (p Prepare) Check() error {
 	}
 	if p.Index < 0 || p.Index >= len(p.Shares) || len(p.Shares) > event.MaxLoadHosts || p.Bundle.IsZero() || len(p.Owner) > cluster.MaxPrincipal {
 		return errors.New("a slice that is none, or without a bundle")
+	}
+	if p.Fence < 0 || p.Fence > int(MaxFence/time.Millisecond) {
+		return fmt.Errorf("fence_ms is %d, want 0-%d", p.Fence, MaxFence/time.Millisecond)
 	}
 	for _, s := range p.Shares {
 		if s < 1 || s > event.MaxLoadShare {

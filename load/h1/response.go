@@ -2,7 +2,12 @@ package h1
 
 import (
 	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
 	"strings"
+
+	"github.com/skein-project/skein/load"
 )
 
 // Response is an answer. Its memory is used again by the next one.
@@ -231,4 +236,20 @@ func contentLength(value []byte) (int64, error) {
 		return 0, protocol("Content-Length %.40q is no length", value)
 	}
 	return n, nil
+}
+
+// Inflate unpacks a body of gzip, as far as a body may be kept.
+func Inflate(body []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, protocol("the body is no gzip: %w", err)
+	}
+	b, err := io.ReadAll(io.LimitReader(z, MaxBody+1))
+	switch {
+	case err != nil:
+		return nil, protocol("the body is no gzip: %w", err)
+	case len(b) > MaxBody:
+		return nil, &Error{load.TooLarge, fmt.Errorf("the body has more than %d bytes when it is unpacked", MaxBody)}
+	}
+	return b, nil
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/bundle"
 	"github.com/skein-project/skein/load/engine"
@@ -34,6 +35,7 @@ type setup struct {
 	Cluster  string                  `json:"cluster"`
 	Never    []netip.Prefix          `json:"never"`
 	Secrets  string                  `json:"secrets"`
+	Fence    time.Duration           `json:"fence"` // gang.Prepare
 }
 
 // order is what it is told then: one field is set.
@@ -42,6 +44,9 @@ type order struct {
 	// Redeal comes once it has started.
 	Redeal *gang.Redeal `json:"redeal,omitempty"`
 	End    bool         `json:"end,omitempty"`
+	// Until is when it sends no more, unless it is told of a later time, by the clock
+	// that goes on while the machine sleeps.
+	Until time.Duration `json:"until,omitempty"`
 }
 
 // said is what it says: one field is set.
@@ -102,6 +107,7 @@ func run(stdin io.Reader, out *speaker) error {
 	}
 	starts := make(chan gang.Start, 1) // a second one is ignored: the first holds
 	var running atomic.Pointer[engine.Engine]
+	var fence atomic.Int64 // Until of the last order that has one; 0: none
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
 	go func() { // ends with the process: nothing else ends a read
@@ -110,6 +116,9 @@ func run(stdin io.Reader, out *speaker) error {
 			var x order
 			if in.Decode(&x) != nil || x.End {
 				return
+			}
+			if x.Until > 0 {
+				fence.Store(int64(x.Until))
 			}
 			if r := x.Redeal; r != nil && running.Load() != nil {
 				running.Load().Redeal(time.Duration(r.From)*stat.Step, pace.NewDeal(r.Shares, r.Index))
@@ -132,6 +141,9 @@ func run(stdin io.Reader, out *speaker) error {
 		case <-ctx.Done():
 			return time.Time{}, nil, errors.New("it ended before it began")
 		case x := <-starts:
+			if s.Fence > 0 {
+				go watch(ctx, e, &fence)
+			}
 			return time.Now().Add(time.Duration(x.At - Clock())), x.Extracted, nil
 		}
 	}
@@ -149,6 +161,24 @@ func run(stdin io.Reader, out *speaker) error {
 	}
 	out.say(said{End: &x})
 	return nil
+}
+
+// fenceLook is how often a process looks whether it may still send.
+const fenceLook = 100 * time.Millisecond
+
+// watch holds an engine while it is not known to be heard, until ctx ends. The process does
+// so itself: a daemon that is stopped tells it nothing.
+func watch(ctx context.Context, e *engine.Engine, until *atomic.Int64) {
+	tick := time.NewTicker(fenceLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			e.Hold(int64(sysclock.Boot()) > until.Load())
+		}
+	}
 }
 
 // options is what an engine needs.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/load/gang"
 	"github.com/skein-project/skein/load/guard"
 	"github.com/skein-project/skein/load/stat"
@@ -272,7 +273,7 @@ func (h *Host) Start(x gang.Start) error {
 		return nil
 	}
 	s.heard, s.stage, s.at = time.Now(), gang.Armed, x.At
-	s.order(order{Start: &x})
+	s.order(order{Start: &x, Until: s.fence.begun(sysclock.Boot())})
 	return nil
 }
 
@@ -330,6 +331,7 @@ func (h *Host) Counted(ctx context.Context, a gang.Ask) gang.Counted {
 			return gang.Counted{Stage: gang.Unknown}
 		}
 		s.heard = time.Now()
+		s.fence.told(a.After)
 		out := gang.Counted{Stage: s.now(), Why: s.why}
 		if out.Stage == gang.Ready {
 			out.Extracted = s.extracted
@@ -370,7 +372,8 @@ type slice struct {
 	at     int64     // when it begins
 	heard  time.Time // of a holder
 	ending bool
-	turn   int           // of the last redeal
+	turn   int // of the last redeal
+	fence  fence
 	orders chan order    // capacity maxOrders: a start, an end, and a redeal for each host that is lost; never closed
 	news   chan struct{} // closed and made again when something changed
 }
@@ -387,6 +390,7 @@ type counts struct {
 func newSlice(h *Host, p gang.Prepare) *slice {
 	s := &slice{h: h, p: p, stage: gang.Preparing, heard: time.Now(), orders: make(chan order, maxOrders), news: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
+	s.fence = fence{limit: time.Duration(p.Fence) * time.Millisecond, until: make(chan time.Duration, 1)}
 	return s
 }
 

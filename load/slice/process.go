@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/load/gang"
 	"github.com/skein-project/skein/load/guard"
 	"github.com/skein-project/skein/load/stat"
@@ -59,6 +60,7 @@ func (s *slice) serve() error {
 	return s.child(a.User, setup{
 		Bundle: text, Shares: s.p.Shares, Index: s.p.Index, Seed: s.p.Seed, Agent: fmt.Sprintf("%s (cluster %s, run %s)", s.h.o.Agent, s.h.o.Cluster, s.p.Run), Cluster: s.h.o.Cluster,
 		Targets: a.Targets, MaxRate: a.MaxRate, MaxUsers: a.MaxUsers, Never: s.h.o.Never(), Secrets: a.Secrets,
+		Fence: s.fence.limit,
 	})
 }
 
@@ -145,6 +147,10 @@ func (s *slice) tell(in io.Writer, first setup, ended <-chan struct{}) {
 			if enc.Encode(x) != nil {
 				return
 			}
+		case until := <-s.fence.until:
+			if enc.Encode(order{Until: until}) != nil {
+				return
+			}
 		}
 	}
 }
@@ -218,6 +224,7 @@ func (s *slice) put(f stat.Frame) error {
 	if err := s.shelf.Put(f); err != nil {
 		return err
 	}
+	s.fence.counted(f.Last, sysclock.Boot())
 	b, err := s.shelf.Read(f)
 	if err != nil {
 		return err
