@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/hook"
@@ -30,15 +29,20 @@ func (l *lane) hooked(st *load.Step, o *origin) error {
 	if st.Hook.File == "" {
 		return nil
 	}
-	in := fmt.Appendf(nil, "%s %s\nHost: %s\n", st.Method, l.target, o.Host)
+	// The request is not written yet: its memory has what the module gets and what it says.
+	in := append(append(append(l.request[:0], st.Method...), ' '), l.target...)
+	in = append(append(append(in, "\nHost: "...), o.Host...), '\n')
 	for _, p := range l.pairs {
-		in = fmt.Appendf(in, "%s: %s\n", p.name, l.scratch[p.begin:p.end])
+		in = append(append(append(append(in, p.name...), ": "...), l.scratch[p.begin:p.end]...), '\n')
 	}
 	in = append(append(in, '\n'), l.body...)
-	out, err := l.u.e.modules.Call(l.u.e.hard, hook.Call{File: st.Hook.File, Function: st.Hook.Call}, in)
+	n := len(in)
+	out, err := l.u.e.modules.Call(hook.Call{File: st.Hook.File, Function: st.Hook.Call}, in, in)
+	l.request = in[:0]
 	if err != nil {
 		return err
 	}
+	l.request, out = out[:0], out[n:]
 	fields, body, err := hook.Answer(out)
 	if err != nil {
 		return err

@@ -27,13 +27,28 @@ const (
 type Set struct {
 	runtime wazero.Runtime
 	modules map[string]*module
+	ctx     context.Context // of all instances
+	end     context.CancelFunc
+	closing sync.RWMutex // read: by calls
 }
 
 // module is one, with the instances that nobody uses now.
 type module struct {
 	compiled wazero.CompiledModule
 	mu       sync.Mutex
-	idle     []wasm.Module
+	idle     []*instance
+}
+
+// instance does one call at a time. What a call needs is made once: functions, and the timer
+// that ends one which takes too long.
+type instance struct {
+	wasm.Module
+	ctx       context.Context
+	cancel    context.CancelFunc
+	late      *time.Timer
+	alloc     wasm.Function
+	functions map[string]wasm.Function
+	stack     [2]uint64
 }
 
 // Call names a function of a module.
@@ -43,6 +58,7 @@ type Call struct{ File, Function string }
 // called.
 func New(ctx context.Context, files map[string][]byte, calls []Call) (*Set, error) {
 	s := &Set{modules: map[string]*module{}, runtime: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(pages).WithCloseOnContextDone(true))}
+	s.ctx, s.end = context.WithCancel(ctx)
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, s.runtime); err != nil {
 		return nil, errors.Join(fmt.Errorf("hooks: %w", err), s.Close(ctx))
 	}
@@ -87,16 +103,19 @@ func (s *Set) load(ctx context.Context, files map[string][]byte, c Call) error {
 	return nil
 }
 
-// Close ends all instances.
+// Close ends all instances, and calls that are under way.
 func (s *Set) Close(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
+	s.end()
+	s.closing.Lock()
+	defer s.closing.Unlock()
 	return s.runtime.Close(ctx)
 }
 
 // take is an instance for one call.
-func (s *Set) take(ctx context.Context, m *module) (wasm.Module, error) {
+func (s *Set) take(m *module) (*instance, error) {
 	m.mu.Lock()
 	if n := len(m.idle); n > 0 {
 		one := m.idle[n-1]
@@ -106,50 +125,77 @@ func (s *Set) take(ctx context.Context, m *module) (wasm.Module, error) {
 	}
 	m.mu.Unlock()
 	c := wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").WithRandSource(rand.Reader).WithSysWalltime().WithSysNanotime()
-	return s.runtime.InstantiateModule(ctx, m.compiled, c)
+	one := &instance{functions: map[string]wasm.Function{}}
+	one.ctx, one.cancel = context.WithCancel(s.ctx)
+	one.late = time.AfterFunc(callTime, one.cancel)
+	defer one.late.Stop()
+	var err error
+	if one.Module, err = s.runtime.InstantiateModule(one.ctx, m.compiled, c); err != nil {
+		one.cancel()
+		return nil, err
+	}
+	one.alloc = one.ExportedFunction("alloc")
+	return one, nil
 }
 
-// Call gives bytes to a function, and returns a copy of what it makes of them. An instance
-// in which something went wrong is not used again.
-func (s *Set) Call(ctx context.Context, c Call, in []byte) (out []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
+// Call gives bytes to a function, and returns what it makes of them, behind what out has. An
+// instance in which something went wrong is not used again.
+func (s *Set) Call(c Call, in, out []byte) (_ []byte, err error) {
+	s.closing.RLock()
+	defer s.closing.RUnlock()
+	if err := s.ctx.Err(); err != nil {
+		return nil, err
+	}
 	m := s.modules[c.File]
 	if m == nil {
 		return nil, fmt.Errorf("hook %s of %s: there is none", c.Function, c.File)
 	}
-	one, err := s.take(ctx, m)
+	one, err := s.take(m)
 	if err != nil {
 		return nil, fmt.Errorf("begin %s: %w", c.File, err)
 	}
-	defer func() {
-		if err != nil {
-			_ = one.Close(context.WithoutCancel(ctx)) // nothing of it is needed
-			return
-		}
-		m.mu.Lock()
-		m.idle = append(m.idle, one)
-		m.mu.Unlock()
-	}()
-	at, err := one.ExportedFunction("alloc").Call(ctx, uint64(len(in)))
-	if err != nil {
-		return nil, fmt.Errorf("hook %s of %s: alloc: %w", c.Function, c.File, err)
-	}
-	memory := one.Memory()
-	if !memory.Write(uint32(at[0]), in) { //nolint:gosec // an i32
-		return nil, fmt.Errorf("hook %s of %s: alloc returned no room for %d bytes", c.Function, c.File, len(in))
-	}
-	said, err := one.ExportedFunction(c.Function).Call(ctx, at[0], uint64(len(in)))
-	if err != nil {
+	if out, err = one.call(c.Function, in, out); err != nil {
+		one.cancel()
+		_ = one.Close(context.WithoutCancel(s.ctx)) // nothing of it is needed
 		return nil, fmt.Errorf("hook %s of %s: %w", c.Function, c.File, err)
 	}
-	size := uint32(said[0]) //nolint:gosec // its lower half
+	m.mu.Lock()
+	m.idle = append(m.idle, one)
+	m.mu.Unlock()
+	return out, nil
+}
+
+// call does one. wazero watches the context of an instance by a goroutine for each call of a
+// function; nothing else that it needs is made anew.
+func (i *instance) call(name string, in, out []byte) ([]byte, error) {
+	i.late.Reset(callTime)
+	defer i.late.Stop()
+	f := i.functions[name]
+	if f == nil {
+		f = i.ExportedFunction(name)
+		i.functions[name] = f
+	}
+	i.stack[0] = uint64(len(in))
+	if err := i.alloc.CallWithStack(i.ctx, i.stack[:]); err != nil {
+		return nil, fmt.Errorf("alloc: %w", err)
+	}
+	at := uint32(i.stack[0]) //nolint:gosec // an i32
+	memory := i.Memory()
+	if !memory.Write(at, in) {
+		return nil, fmt.Errorf("alloc returned no room for %d bytes", len(in))
+	}
+	i.stack = [2]uint64{uint64(at), uint64(len(in))}
+	if err := f.CallWithStack(i.ctx, i.stack[:]); err != nil {
+		return nil, err
+	}
+	said := i.stack[0]
+	size := uint32(said) //nolint:gosec // its lower half
 	if size > MaxOut {
-		return nil, fmt.Errorf("hook %s of %s: returned %d bytes, at most %d are allowed", c.Function, c.File, size, MaxOut)
+		return nil, fmt.Errorf("returned %d bytes, at most %d are allowed", size, MaxOut)
 	}
-	text, ok := memory.Read(uint32(said[0]>>32), size) //nolint:gosec // its upper half
+	text, ok := memory.Read(uint32(said>>32), size) //nolint:gosec // its upper half
 	if !ok {
-		return nil, fmt.Errorf("hook %s of %s: returned what is not in its memory", c.Function, c.File)
+		return nil, errors.New("returned what is not in its memory")
 	}
-	return slices.Clone(text), nil
+	return append(out, text...), nil
 }

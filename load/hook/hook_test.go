@@ -59,7 +59,7 @@ func TestCall(t *testing.T) {
 		all.Go(func() {
 			for k := range 20 {
 				text := fmt.Sprintf("%d-%d;", i, k)
-				if out, err := s.Call(ctx, calls[0], []byte(text)); err != nil || string(out) != text+text {
+				if out, err := s.Call(calls[0], []byte(text), nil); err != nil || string(out) != text+text {
 					t.Errorf("%q, %v", out, err)
 				}
 			}
@@ -67,14 +67,14 @@ func TestCall(t *testing.T) {
 	}
 	all.Wait()
 	for _, c := range calls[1:5] {
-		if out, err := s.Call(ctx, c, []byte("x")); err == nil {
+		if out, err := s.Call(c, []byte("x"), nil); err == nil {
 			t.Errorf("%s: %.20q", c.Function, out)
 		}
 	}
-	if out, err := s.Call(ctx, calls[5], []byte("x")); err != nil || string(out) != "nothing" {
+	if out, err := s.Call(calls[5], []byte("x"), nil); err != nil || string(out) != "nothing" {
 		t.Errorf("%q, %v", out, err)
 	}
-	if out, err := s.Call(ctx, calls[0], []byte("x")); err != nil || string(out) != "xx" {
+	if out, err := s.Call(calls[0], []byte("x"), nil); err != nil || string(out) != "xx" {
 		t.Errorf("after what went wrong: %q, %v", out, err)
 	}
 }
@@ -123,8 +123,39 @@ func BenchmarkCall(b *testing.B) {
 		b.Fatal(err)
 	}
 	in := []byte(strings.Repeat("x", 200))
+	var out []byte
+	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := s.Call(b.Context(), c, in); err != nil {
+		if out, err = s.Call(c, in, out[:0]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// echo is a module that does nothing: alloc returns 1024, and echo what it got.
+var echo = []byte("\x00asm\x01\x00\x00\x00" +
+	"\x01\x0c\x02\x60\x01\x7f\x01\x7f\x60\x02\x7f\x7f\x01\x7e" + // (i32) i32, (i32 i32) i64
+	"\x03\x03\x02\x00\x01" +
+	"\x05\x03\x01\x00\x01" + // a page
+	"\x07\x19\x03\x06memory\x02\x00\x05alloc\x00\x00\x04echo\x00\x01" +
+	"\x0a\x14\x02\x05\x00\x41\x80\x08\x0b\x0c\x00\x20\x00\xad\x42\x20\x86\x20\x01\xad\x84\x0b")
+
+// BenchmarkEcho is what a call takes beside what the module does: of a guest made by Go, as of
+// BenchmarkCall, most is its own runtime.
+func BenchmarkEcho(b *testing.B) {
+	c := Call{"e.wasm", "echo"}
+	s, err := New(b.Context(), map[string][]byte{"e.wasm": echo}, []Call{c})
+	if err != nil {
+		b.Fatal(err)
+	}
+	in := []byte(strings.Repeat("x", 200))
+	out, err := s.Call(c, in, nil)
+	if err != nil || string(out) != string(in) {
+		b.Fatalf("%q, %v", out, err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if out, err = s.Call(c, in, out[:0]); err != nil {
 			b.Fatal(err)
 		}
 	}
