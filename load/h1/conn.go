@@ -79,13 +79,22 @@ type Request struct {
 // Conn is one connection.
 type Conn struct {
 	net.Conn
-	buf  []byte
-	r, w int
-	last time.Time // when the last answer ended
+	buf    []byte
+	r, w   int
+	last   time.Time // when the last answer ended
+	socket *socket   // nil: TLS, or no connection of the kernel
+	// want is the deadline of the request that is under way, set that of the connection.
+	// Without TLS, which does not bear one that passed, set may be an earlier one: it is
+	// moved when it has passed, not for each request.
+	want, set time.Time
 }
 
 // NewConn takes over a connection.
-func NewConn(c net.Conn) *Conn { return &Conn{Conn: c, buf: make([]byte, firstBuffer)} }
+func NewConn(c net.Conn) *Conn {
+	out := &Conn{Conn: c, buf: make([]byte, firstBuffer)}
+	out.socket = newSocket(out)
+	return out
+}
 
 // Idle is how long nothing happened on it.
 func (c *Conn) Idle(now time.Time) time.Duration {
@@ -95,6 +104,26 @@ func (c *Conn) Idle(now time.Time) time.Duration {
 	return now.Sub(c.last)
 }
 
+// until has what is begun now end at a deadline.
+func (c *Conn) until(deadline, now time.Time) error {
+	c.want = deadline
+	if c.socket != nil && now.Before(c.set) && !deadline.Before(c.set) {
+		return nil
+	}
+	c.set = deadline
+	return c.SetDeadline(deadline)
+}
+
+// early reports that err says only that the deadline passed of an earlier request, and moves
+// it.
+func (c *Conn) early(err error) bool {
+	if !c.set.Before(c.want) || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	c.set = c.want
+	return c.SetDeadline(c.want) == nil
+}
+
 // Do sends a request and reads its answer into out. After an error, and if the
 // answer is not Reusable, the connection is to be closed.
 func (c *Conn) Do(req *Request, out *Response) (t Times, err error) {
@@ -102,36 +131,77 @@ func (c *Conn) Do(req *Request, out *Response) (t Times, err error) {
 	if c.r != c.w {
 		return t, protocol("the target sent %d bytes that nobody asked for", c.w-c.r)
 	}
-	if err := c.SetDeadline(req.Deadline); err != nil {
+	begin := time.Now()
+	if err := c.until(req.Deadline, begin); err != nil {
 		return t, err
 	}
-	begin := time.Now()
-	_, werr := c.Write(req.Bytes)
-	sent := time.Now()
-	t.Send = sent.Sub(begin)
-	// A target may answer and close before it has read all: its answer counts.
-	if werr != nil && ClassOf(werr) != load.Reset {
-		t.End = sent
-		return t, werr
-	}
 	c.r, c.w = 0, 0
-	if err = c.fill(); err != nil {
+	werr, err := c.open(req.Bytes, begin, &t)
+	if err != nil || werr != nil && ClassOf(werr) != load.Reset {
 		if werr != nil {
 			err = werr
 		}
-		t.End = time.Now()
+		t.End = begin.Add(time.Since(begin))
 		return t, err
 	}
-	first := time.Now()
-	t.FirstByte = first.Sub(sent)
+	first := time.Since(begin)
+	t.FirstByte = first - t.Send
 	err = c.answer(req, out)
-	t.End = time.Now()
-	t.Receive = t.End.Sub(first)
+	end := time.Since(begin)
+	t.End, t.Receive = begin.Add(end), end-first
 	c.last = t.End
 	if err == nil && werr != nil {
 		out.Reusable = false
 	}
 	return t, err
+}
+
+// open writes a request and reads the first bytes of its answer. A target may answer and
+// close before it has read all: werr is what went wrong with the write.
+func (c *Conn) open(req []byte, begin time.Time, t *Times) (werr, err error) {
+	if c.socket != nil {
+		n, took, err := c.socket.exchange(req, begin)
+		t.Send = took
+		switch all := n == len(req); {
+		case all && c.w > 0:
+			return nil, nil
+		case all && c.early(err):
+			return nil, c.fill()
+		case all:
+			return nil, err
+		case err != nil && !c.early(err):
+			werr = err
+		default:
+			werr = c.put(req[n:])
+		}
+	} else {
+		werr = c.put(req)
+	}
+	t.Send = time.Since(begin)
+	if werr != nil && ClassOf(werr) != load.Reset {
+		return werr, nil
+	}
+	return werr, c.fill()
+}
+
+// put writes all of b.
+func (c *Conn) put(b []byte) error {
+	for {
+		n, err := c.Write(b)
+		if b = b[n:]; err == nil || !c.early(err) {
+			return err
+		}
+	}
+}
+
+// get reads some bytes.
+func (c *Conn) get(b []byte) (int, error) {
+	for {
+		n, err := c.Read(b)
+		if n > 0 || err == nil || !c.early(err) {
+			return n, err
+		}
+	}
 }
 
 // fill reads more, after what is there.
@@ -148,7 +218,7 @@ func (c *Conn) fill() error {
 		copy(bigger, c.buf[:c.w])
 		c.buf = bigger
 	}
-	n, err := c.Read(c.buf[c.w:])
+	n, err := c.get(c.buf[c.w:])
 	c.w += n
 	if n > 0 {
 		return nil
@@ -286,7 +356,7 @@ func (c *Conn) direct(n int64, out *Response) (int, error) {
 	if cap(out.Body)-have < want {
 		out.Body = append(out.Body, make([]byte, want)...)[:have]
 	}
-	m, err := c.Read(out.Body[have : have+want])
+	m, err := c.get(out.Body[have : have+want])
 	out.Body = out.Body[:have+m]
 	out.Size += int64(m)
 	if m > 0 {

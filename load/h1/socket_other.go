@@ -1,0 +1,12 @@
+//go:build !unix
+
+package h1
+
+import "time"
+
+// socket is nothing here.
+type socket struct{}
+
+func newSocket(*Conn) *socket { return nil }
+
+func (*socket) exchange([]byte, time.Time) (int, time.Duration, error) { return 0, 0, nil }
