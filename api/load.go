@@ -138,6 +138,32 @@ type LoadHostLive struct {
 	Lost     string         `json:"lost,omitempty"`
 }
 
+// LoadNow is how a load test gets on: all that was counted until now.
+type LoadNow struct {
+	Doing    string    `json:"doing,omitempty"`
+	At       float64   `json:"at"` // seconds of the run
+	Of       float64   `json:"of"`
+	Warm     bool      `json:"warm,omitempty"`
+	Rate     float64   `json:"rate"` // requests a second, lately
+	Planned  float64   `json:"planned,omitempty"`
+	Requests uint64    `json:"requests"`
+	Failed   uint64    `json:"failed"`
+	Dropped  uint64    `json:"dropped"`
+	Users    int       `json:"users"`
+	Queue    int       `json:"queue"`
+	Latency  LoadTimes `json:"latency"` // lately
+	// Steps have the counts of the run, and latencies of late; Requests of Hosts is not told.
+	Steps      []LoadStep      `json:"steps,omitempty"`
+	Hosts      []LoadHostLive  `json:"hosts,omitempty"`
+	Thresholds []LoadThreshold `json:"thresholds,omitempty"`
+}
+
+// WatchedLoad is a load test as a watch tells of it.
+type WatchedLoad struct {
+	LoadRun
+	Now *LoadNow `json:"now,omitempty"` // while it runs
+}
+
 // SubmitLoad has a load test run on hosts.
 func (c *Client) SubmitLoad(ctx context.Context, req LoadRequest) (LoadSubmitted, error) {
 	return send[LoadSubmitted](ctx, c, http.MethodPost, "/v1/load", req)

@@ -33,6 +33,8 @@ type WatchQuery struct {
 	Links  []string // hosts, each with all its half-edges
 	// Workflows are ids of runs, each with its steps.
 	Workflows []string
+	// Loads are ids of load tests, each with all that it counts.
+	Loads []string
 	// Events selects among the events, if they are a topic: Since, Kind, Node, After
 	// and About without a job. With neither Since nor After they are those that come;
 	// an empty After that is not nil is the beginning.
@@ -87,6 +89,9 @@ func (q WatchQuery) values() url.Values {
 	}
 	for _, id := range q.Workflows {
 		v.Add("workflow", id)
+	}
+	for _, id := range q.Loads {
+		v.Add("load", id)
 	}
 	for _, node := range q.Links {
 		v.Add("link", node)

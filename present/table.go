@@ -222,11 +222,11 @@ const (
 // its colour: colour is never the only signal.
 func ToneOf(word string) Tone {
 	switch word {
-	case "alive", "completed", "ok", "holder", "up":
+	case "alive", "completed", "passed", "ok", "holder", "up":
 		return Good
 	case "suspect", "joining", "partial", "degraded", "connecting", "warn", "silent", "stopped":
 		return Doubtful
-	case "dead", "failed", "left", "removed", "down", "fail":
+	case "dead", "failed", "aborted", "incomplete", "left", "removed", "down", "fail":
 		return Bad
 	}
 	return Neutral

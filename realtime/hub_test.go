@@ -33,6 +33,7 @@ type world struct {
 	runs    api.ChunkRuns
 	flows   []api.Workflow
 	steps   []api.WorkflowStep // of each
+	tests   tests
 	looks   int
 	log     []event.Event
 	at      api.Cursor // its end
@@ -737,7 +738,7 @@ func TestParseTopics(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, []string{"events", "jobs"}) {
 		t.Error(got, err)
 	}
-	if got, err := ParseTopics(""); err != nil || slices.Contains(got, TopicEvents) || len(got) != 8 {
+	if got, err := ParseTopics(""); err != nil || slices.Contains(got, TopicEvents) || len(got) != 9 {
 		t.Error(got, err)
 	}
 	for _, text := range []string{"links/n1", "jobs,", "job/x", strings.Repeat("jobs,", 64) + "jobs"} {

@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/realtime/delta"
@@ -26,6 +28,7 @@ const (
 	TopicWorkers = "workers"
 	TopicJobs    = "jobs"
 	TopicRuns    = "workflows"
+	TopicLoad    = "load"
 	TopicOnion   = "onion"
 	TopicEvents  = "events"
 	TopicLinks   = "links"
@@ -33,12 +36,14 @@ const (
 	topicJob = "job/"
 	// topicRun and an id is one run of a workflow with its steps.
 	topicRun = "workflow/"
+	// topicLoad and an id is one load test with all that it counts.
+	topicLoad = "load/"
 	// topicLinks and a name are all half-edges of one host.
 	topicLinks = "links/"
 )
 
 // Topics lists the topics that can be chosen.
-var topics = []string{TopicStatus, TopicMembers, TopicLinks, TopicLease, TopicTerms, TopicWorkers, TopicJobs, TopicRuns, TopicOnion, TopicEvents}
+var topics = []string{TopicStatus, TopicMembers, TopicLinks, TopicLease, TopicTerms, TopicWorkers, TopicJobs, TopicRuns, TopicLoad, TopicOnion, TopicEvents}
 
 // MaxTopics bounds the topics of one watch, jobs included.
 const MaxTopics = 64
@@ -48,6 +53,9 @@ func JobTopic(id job.ID) string { return topicJob + string(id) }
 
 // RunTopic is the topic of one run of a workflow.
 func RunTopic(id flow.RunID) string { return topicRun + string(id) }
+
+// LoadTopic is the topic of one load test.
+func LoadTopic(id event.LoadID) string { return topicLoad + string(id) }
 
 // LinksTopic is the topic of all half-edges of one host.
 func LinksTopic(node cluster.NodeID) string { return topicLinks + string(node) }
@@ -82,6 +90,9 @@ type Source interface {
 	Jobs(ctx context.Context) (api.Jobs, error)
 	Workflows(ctx context.Context) (api.Workflows, error)
 	Workflow(ctx context.Context, id flow.RunID) (api.Workflow, error)
+	LoadRuns(ctx context.Context) (api.LoadRuns, error)
+	LoadRun(ctx context.Context, id event.LoadID) (api.LoadRun, error)
+	LoadLive(ctx context.Context, id event.LoadID, after string, wait time.Duration) (api.LoadLive, error)
 	Onion(ctx context.Context) (api.Onion, error)
 	Job(ctx context.Context, id job.ID) (api.Job, error)
 	ChunkMap(id job.ID, most int) (api.ChunkRuns, error)
@@ -140,6 +151,8 @@ func readerOf(s Source, topic string) reader {
 			}
 			return rows, err
 		})
+	case TopicLoad:
+		return loadsReader(s)
 	case TopicOnion:
 		return onionKind.one(func(ctx context.Context) (onionRow, error) {
 			o, err := s.Onion(ctx)
@@ -152,6 +165,9 @@ func readerOf(s Source, topic string) reader {
 			list, err := s.Links(ctx, of)
 			return list.Links, err
 		})
+	}
+	if id, is := strings.CutPrefix(topic, topicLoad); is {
+		return loadReader(s, event.LoadID(id))
 	}
 	if id, is := strings.CutPrefix(topic, topicRun); is {
 		return runKind.many(func(ctx context.Context) ([]runRow, error) {

@@ -503,5 +503,5 @@ func (w *Watch) identify(out []Message) {
 
 // single reports whether a topic is one job, or one host.
 func single(topic string) bool {
-	return strings.HasPrefix(topic, topicJob) || strings.HasPrefix(topic, topicRun) || strings.HasPrefix(topic, topicLinks)
+	return strings.HasPrefix(topic, topicJob) || strings.HasPrefix(topic, topicRun) || strings.HasPrefix(topic, topicLoad) || strings.HasPrefix(topic, topicLinks)
 }

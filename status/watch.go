@@ -126,6 +126,7 @@ var watchParams = []openapi.Param{
 	{Name: "topics", Type: "", About: "what to show, with commas; without it, all but links and events"},
 	{Name: "job", Type: []string{}, About: "also this job, by its id, part of it, or its name"},
 	{Name: "workflow", Type: []string{}, About: "also this run of a workflow with its steps, by its id, part of it, or its name"},
+	{Name: "load", Type: []string{}, About: "also this load test with all that it counts, by its id, part of it, or its name"},
 	{Name: "link", Type: []string{}, About: "also all half-edges of this host"},
 	{Name: "Last-Event-ID", Header: true, Type: "", About: "the last id that came: go on behind it"},
 }
@@ -166,6 +167,13 @@ func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 		}
 		req.Topics = append(req.Topics, realtime.RunTopic(id))
 	}
+	for _, text := range values["load"] {
+		id, err := hs.backend.FindLoad(text, p.Only)
+		if err != nil {
+			return req, err
+		}
+		req.Topics = append(req.Topics, realtime.LoadTopic(id))
+	}
 	for _, text := range values["link"] {
 		node, err := cluster.ParseNodeID(text)
 		if err != nil {
@@ -182,7 +190,7 @@ func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 	var q query.Query
 	for name, list := range values {
 		switch name {
-		case "topics", "job", "workflow", "link":
+		case "topics", "job", "workflow", "load", "link":
 			continue
 		default:
 			err = q.Set(name, list[0], h.ObservedAt)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // Verb is what an Action does.
@@ -17,12 +18,13 @@ const (
 	Drain    Verb = "drain"
 	Undrain  Verb = "undrain"
 	Stop     Verb = "stop"
+	StopLoad Verb = "stop-load"
 )
 
 // Action is a change that was asked for and confirmed.
 type Action struct {
 	Verb   Verb
-	Target string // host, or id of a job
+	Target string // host, or id of a job or load test
 	// Name is what was typed to confirm it.
 	Name string
 }
@@ -37,6 +39,9 @@ func (a Action) consequence() string {
 	case Undrain:
 		return a.Name + " begins chunks again"
 	}
+	if a.Verb == StopLoad {
+		return "load test " + a.Name + " ends"
+	}
 	return "job " + a.Name + " ends"
 }
 
@@ -47,10 +52,10 @@ func (w *watched) actionOf(line string) (Action, error) {
 		return Action{}, fmt.Errorf("nothing was typed")
 	}
 	a := Action{Verb: Verb(words[0])}
-	want := map[Verb]int{StepDown: 1, Drain: 2, Undrain: 2, Stop: 2}[a.Verb]
+	want := map[Verb]int{StepDown: 1, Drain: 2, Undrain: 2, Stop: 2, StopLoad: 2}[a.Verb]
 	switch {
 	case want == 0:
-		return a, fmt.Errorf("no command %.20q: step-down, drain HOST, undrain HOST, stop JOB", words[0])
+		return a, fmt.Errorf("no command %.20q: step-down, drain HOST, undrain HOST, stop JOB, stop-load TEST", words[0])
 	case len(words) != want && want == 1:
 		return a, fmt.Errorf("%s takes no name", a.Verb)
 	case len(words) != want:
@@ -71,6 +76,8 @@ func (w *watched) actionOf(line string) (Action, error) {
 		}
 	case Stop:
 		return w.stop(a, words[1])
+	case StopLoad:
+		return w.stopLoad(a, words[1])
 	}
 	a.Name = a.Target
 	return a, nil
@@ -89,4 +96,19 @@ func (w *watched) stop(a Action, word string) (Action, error) {
 		return a, nil
 	}
 	return a, fmt.Errorf("%.32q is the beginning of %d jobs", word, len(jobs))
+}
+
+// stopLoad finds the load test that is meant by a name, or by the beginning of an id.
+func (w *watched) stopLoad(a Action, word string) (Action, error) {
+	tests := slices.DeleteFunc(rowsOf[api.WatchedLoad](w, "load"), func(l api.WatchedLoad) bool {
+		return l.State == event.LoadEnded || l.Name != word && !strings.HasPrefix(string(l.ID), word)
+	})
+	switch len(tests) {
+	case 0:
+		return a, fmt.Errorf("no load test %.32q that is not over", word)
+	case 1:
+		a.Target, a.Name = string(tests[0].ID), word
+		return a, nil
+	}
+	return a, fmt.Errorf("%.32q is the beginning of %d load tests", word, len(tests))
 }

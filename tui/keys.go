@@ -12,7 +12,7 @@ import (
 )
 
 // help is what ? shows.
-const help = `1-7         hosts, mesh, events, jobs, workers, onion, runs
+const help = `1-8         hosts, mesh, events, jobs, workers, onion, runs, load tests
 j k         down, up; arrows, PgDn and PgUp as well
 g G         to the first, to the last; G follows the events
 enter       all that is known of the row
@@ -27,6 +27,7 @@ esc         back; then all rows, all events
               :drain HOST    it begins no more chunks
               :undrain HOST  it begins chunks again
               :stop JOB      the job ends; by its name or id
+              :stop-load TEST  the load test ends
 q           end`
 
 // key does what a key says.
@@ -44,7 +45,7 @@ func (m *Model) key(key string) tea.Cmd {
 	switch key {
 	case "q":
 		return tea.Quit
-	case "1", "2", "3", "4", "5", "6", "7":
+	case "1", "2", "3", "4", "5", "6", "7", "8":
 		m.show(view(key[0] - '1'))
 	case "esc":
 		m.back()

@@ -24,8 +24,8 @@ func TestMouse(t *testing.T) {
 		click(strings.Index(tabs, name), tabsLine)
 		m.shows(t, true, " "+name+"]")
 	}
-	click(strings.Index(tabs, "/ filter"), tabsLine)
-	m.shows(t, true, "7 runs]")
+	click(strings.Index(tabs, "? help"), tabsLine)
+	m.shows(t, true, "8 load]")
 	click(1, tabsLine)
 	m.shows(t, true, "[1 hosts]", "> n1")
 	click(5, bodyLine+3)

@@ -206,19 +206,22 @@ func (m *Model) tabs() string {
 		}
 	}
 	keys := "? "
-	if m.screen.width >= 80 {
+	switch {
+	case m.screen.width >= 88:
 		keys = "/ filter ? help "
+	case m.screen.width >= 80:
+		keys = "? help "
 	}
 	return m.ends(strings.TrimRight(b.String(), " "), keys)
 }
 
 // narrow is the width below which the tabs have no room for a space in each.
-const narrow = 66
+const narrow = 74
 
 // tab is how a view is called.
 func (m *Model) tab(v view) string {
 	if m.screen.width < narrow {
-		return fmt.Sprintf("%d%s", v+1, viewNames[v])
+		return fmt.Sprintf("%d%s", v+1, shortNames[v])
 	}
 	return fmt.Sprintf("%d %s", v+1, viewNames[v])
 }

@@ -22,13 +22,17 @@ const (
 	viewWorkers
 	viewOnion
 	viewRuns
+	viewLoads
 	views
 )
 
-var viewNames = [views]string{"hosts", "mesh", "events", "jobs", "workers", "onion", "runs"}
+var viewNames = [views]string{"hosts", "mesh", "events", "jobs", "workers", "onion", "runs", "load"}
+
+// shortNames are for a terminal that has no room for those.
+var shortNames = [views]string{"host", "mesh", "log", "jobs", "work", "onion", "runs", "load"}
 
 // topicOf is of what a view is made.
-var topicOf = [views]string{"members", "links", "events", "jobs", "workers", "onion", "workflows"}
+var topicOf = [views]string{"members", "links", "events", "jobs", "workers", "onion", "workflows", "load"}
 
 // page is what a view shows: a table whose rows have keys, under lines of its own.
 type page struct {
@@ -93,6 +97,13 @@ func (w *watched) pageOf(v view, about event.Subject, all bool, now time.Time) (
 		p.table = present.Workflows(api.Workflows{Header: head, Workflows: list})
 		for _, r := range list {
 			p.row(string(r.ID), event.Subject{Run: string(r.ID)})
+		}
+	case viewLoads:
+		list := rowsOf[api.WatchedLoad](w, "load")
+		slices.SortStableFunc(list, func(a, b api.WatchedLoad) int { return b.SubmittedAt.Compare(a.SubmittedAt) })
+		p.table = present.Loads(head, list)
+		for _, l := range list {
+			p.row(string(l.ID), event.Subject{User: l.Owner})
 		}
 	}
 	return p

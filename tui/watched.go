@@ -16,7 +16,7 @@ import (
 )
 
 // Topics are those that the picture is made of.
-var Topics = []string{"status", "terms", "members", "links", "workers", "jobs", "workflows", "onion", "events"}
+var Topics = []string{"status", "terms", "members", "links", "workers", "jobs", "workflows", "load", "onion", "events"}
 
 // Tail is with how many past events the picture begins: as many as it keeps, for while a job
 // runs most are of chunks.
@@ -109,7 +109,7 @@ func keyOf(topic string, row object) string {
 	switch topic {
 	case "members", "workers":
 		return text("node")
-	case "jobs", "workflows":
+	case "jobs", "workflows", "load":
 		return text("id")
 	case "terms":
 		n, _ := row["term"].(json.Number)
@@ -146,7 +146,7 @@ func put(rows map[string]object, topic string, list []object) error {
 
 // readable reads a row of each topic as the picture does.
 var readable = map[string]func(object) error{
-	"status": reads[api.Status], "terms": reads[api.TermRecord], "members": reads[api.Member], "links": reads[api.Link], "workers": reads[api.Worker], "jobs": reads[api.Job], "workflows": reads[api.Workflow], "onion": reads[api.Onion],
+	"status": reads[api.Status], "terms": reads[api.TermRecord], "members": reads[api.Member], "links": reads[api.Link], "workers": reads[api.Worker], "jobs": reads[api.Job], "workflows": reads[api.Workflow], "load": reads[api.WatchedLoad], "onion": reads[api.Onion],
 }
 
 func reads[T any](row object) error {

@@ -17,7 +17,7 @@ func topCommand(a *cli.App) *cobra.Command {
 	var o tui.Options
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "The cluster live on this terminal: hosts, mesh, events, jobs",
+		Short: "The cluster live on this terminal: hosts, mesh, events, jobs, load tests",
 		Long: "Shows what the cluster does as it happens; ? in it says which keys there are. Changes\n" +
 			"that are asked for after a colon are made after the name was typed once more. With\n" +
 			"--mouse a click chooses a view or a row, a second one shows all of it.",
@@ -74,6 +74,9 @@ func act(ctx context.Context, c *api.Client, a tui.Action) (string, error) {
 			return fmt.Sprintf("%s begins chunks again", d.Node), err
 		}
 		return fmt.Sprintf("%s begins no more chunks, %d run", d.Node, d.Worker.Running), err
+	case tui.StopLoad:
+		r, err := c.StopLoad(ctx, a.Target, api.LoadStopRequest{Reason: "skein top"})
+		return strings.TrimSpace(fmt.Sprintf("load test %s is to end; %s", a.Name, r.State)), err
 	case tui.Stop:
 		j, err := c.StopJob(ctx, a.Target, "skein top")
 		return strings.TrimSpace(fmt.Sprintf("job %s is %s", a.Name, j.State)), err

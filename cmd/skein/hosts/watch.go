@@ -20,7 +20,7 @@ func watchCommand(a *cli.App) *cobra.Command {
 		Short: "What the cluster shows, and each change of it, for programs",
 		Long: "Prints one JSON value per line, as docs/watch.md describes: a snapshot of each topic,\n" +
 			"then what changes. Topics are status, members, links, lease, terms, workers, jobs,\n" +
-			"workflows, onion and events; without --topics all but the links and the events. It survives restarts of\n" +
+			"workflows, load, onion and events; without --topics all but the links and the events. It survives restarts of\n" +
 			"the daemon: it then begins again with snapshots, and no event of the log is missed or\n" +
 			"comes twice.",
 		Args: cli.Exactly(0, ""),
@@ -72,6 +72,7 @@ func watchCommand(a *cli.App) *cobra.Command {
 	f.StringSliceVar(&q.Topics, "topics", nil, "what to watch, like jobs,events")
 	f.StringSliceVar(&q.Jobs, "job", nil, "also all figures of this job, by id or name")
 	f.StringSliceVar(&q.Workflows, "workflow", nil, "also this run of a workflow with its steps, by id or name")
+	f.StringSliceVar(&q.Loads, "load", nil, "also this load test with all that it counts, by id or name")
 	f.StringSliceVar(&q.Links, "link", nil, "also all half-edges of this host")
 	f.StringVar(&since, "since", "", "begin with earlier events: an age like 10m or 3d, a time, a date, or a position")
 	f.Uint64Var(&q.Events.Tail, "tail", 0, "begin with the last so many events")
