@@ -22,6 +22,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/clusterslot"
 	"github.com/skein-project/skein/internal/wasmtest"
+	"github.com/skein-project/skein/load/slice"
 )
 
 // bin is where the program and the example modules are: SKEIN_BIN, or built
@@ -37,6 +38,9 @@ const (
 func TestMain(m *testing.M) {
 	for os.Getenv(wakesOnly) != "" {
 		time.Sleep(wakes)
+	}
+	if len(os.Args) == 2 && os.Args[1] == "load-slice" { // of a daemon in this process
+		os.Exit(slice.Main(os.Stdin, os.Stdout))
 	}
 	// Daemons built with the race detector end at the first race.
 	os.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=100") //nolint:errcheck,usetesting // cannot fail; for children
