@@ -87,9 +87,10 @@ func TestSoak(t *testing.T) {
 			}
 		})
 	}
-	run := func(i int, args ...string) error {
+	// run takes 0 for a good end, and another code that is as good.
+	run := func(i, also int, args ...string) error {
 		out, errs, code := d.cli(working, d.hosts[i%len(d.hosts)], args...)
-		if code != 0 {
+		if code != 0 && code != also {
 			return fmt.Errorf("skein %v: exit %d: %s%s", args[:2], code, out, errs)
 		}
 		return nil
@@ -114,11 +115,13 @@ func TestSoak(t *testing.T) {
 		}
 		return err
 	})
+	// A step of this workflow fails on purpose: its runs end as partial.
 	each(2*time.Second, &runs, func(i int) error {
-		return run(i, "workflow", "run", file, "--key", fmt.Sprint("soak ", i), "--follow")
+		return run(i, 8, "workflow", "run", file, "--key", fmt.Sprint("soak ", i), "--follow")
 	})
+	// On a busy machine a load test calls itself suspect, which is no matter here.
 	each(5*time.Second, &tests, func(i int) error {
-		return run(i, "load", "run", "--hosts", "2", "--rate", "20", "--for", "5s", target.URL)
+		return run(i, 6, "load", "run", "--hosts", "2", "--rate", "20", "--for", "5s", target.URL)
 	})
 	samples := d.sample(ctx, t, every, working.Done())
 	all.Wait()
