@@ -156,22 +156,30 @@ func (b *jobs) JobOwner(id job.ID) (owner string) {
 	return owner
 }
 
+// endsSoon is how long the end of a job that is stopped is waited for.
+const endsSoon = 5 * time.Second
+
 // Stop implements status.JobControl.
 func (b *jobs) Stop(ctx context.Context, actor string, id job.ID, reason string) (api.Job, error) {
 	if _, err := forward.AskHolder(ctx, b.remote, forward.Stop, at(actor, b.self), forward.StopJob{Job: id, Reason: reason}); err != nil {
 		return api.Job{}, err
 	}
-	// The holder has logged it; show it once it is here as well.
-	for {
+	// The holder has logged it; show it once it is here as well, with its end if that comes
+	// soon: what a host has that does not answer is over only when that is dead.
+	soon := time.NewTimer(endsSoon)
+	defer soon.Stop()
+	for late := false; ; {
 		changed := b.log.Changed()
-		job, err := b.Job(ctx, id)
-		if err != nil || job.State.Final() {
-			return job, err
+		j, err := b.Job(ctx, id)
+		if err != nil || j.State.Final() || late && j.State == job.Cancelling {
+			return j, err
 		}
 		select {
 		case <-changed:
+		case <-soon.C:
+			late = true
 		case <-ctx.Done():
-			return job, nil
+			return j, nil
 		}
 	}
 }
