@@ -156,30 +156,25 @@ func (b *jobs) JobOwner(id job.ID) (owner string) {
 	return owner
 }
 
-// endsSoon is how long the end of a job that is stopped is waited for.
-const endsSoon = 5 * time.Second
-
 // Stop implements status.JobControl.
 func (b *jobs) Stop(ctx context.Context, actor string, id job.ID, reason string) (api.Job, error) {
 	if _, err := forward.AskHolder(ctx, b.remote, forward.Stop, at(actor, b.self), forward.StopJob{Job: id, Reason: reason}); err != nil {
 		return api.Job{}, err
 	}
-	// The holder has logged it; show it once it is here as well, with its end if that comes
-	// soon: what a host has that does not answer is over only when that is dead.
-	soon := time.NewTimer(endsSoon)
-	defer soon.Stop()
-	for late := false; ; {
+	// The holder has logged it; show it once it is here as well. Its end comes late if a host
+	// that does not answer has chunks of it.
+	soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for {
 		changed := b.log.Changed()
-		j, err := b.Job(ctx, id)
-		if err != nil || j.State.Final() || late && j.State == job.Cancelling {
-			return j, err
+		job, err := b.Job(ctx, id)
+		if err != nil || job.State.Final() {
+			return job, err
 		}
 		select {
 		case <-changed:
-		case <-soon.C:
-			late = true
-		case <-ctx.Done():
-			return j, nil
+		case <-soon.Done():
+			return job, nil
 		}
 	}
 }

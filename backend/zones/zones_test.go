@@ -136,7 +136,9 @@ func TestBoard(t *testing.T) {
 		if z := got.Zones[0]; z.Zone != "ams" || z.Health != "healthy" || z.Hosts != 2 || z.Alive != 2 || z.Slots != 4 || z.Free != 2 || z.Voters != 1 || *z.RTTSeconds != 0.04 || z.RTTFrom != "measured" || got.Zones[1].RTTFrom != "reported" || z.ForSeconds < 25 {
 			t.Errorf("%+v", z)
 		}
-		w.change(func() { w.member("n3").Health, w.view.Zones = cluster.Suspect, map[string]distance.Zone{"ams": w.view.Zones["ams"]} })
+		w.change(func() {
+			w.member("n3").Health, w.view.Zones = cluster.Suspect, map[string]distance.Zone{"ams": w.view.Zones["ams"]}
+		})
 		time.Sleep(2 * time.Second)
 		if len(w.told()) != 1 || w.told()[0] != (event.ZoneHealth{Zone: "fra", Health: "unhealthy", Was: "healthy", Why: "none of 1 hosts is alive", Hosts: 1}) {
 			t.Fatalf("%+v", w.told())
