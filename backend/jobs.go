@@ -182,10 +182,7 @@ func (b *jobs) Stop(ctx context.Context, actor string, id job.ID, reason string)
 // Release implements status.JobControl.
 func (b *jobs) Release(ctx context.Context, actor string, id job.ID) (api.Released, error) {
 	released, err := forward.AskHolder(ctx, b.remote, forward.Release, at(actor, b.self), forward.ReleaseJob{Job: id})
-	if err != nil {
-		return api.Released{}, err
-	}
-	return api.Released{Job: id, Chunks: released.Chunks}, nil
+	return api.Released{Job: id, Chunks: released.Chunks}, err
 }
 
 // livingMembers lists the hosts that can be asked.
