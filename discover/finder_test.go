@@ -35,12 +35,13 @@ type zone struct {
 func (z *zone) begin(ctx context.Context) error {
 	z.mu.Lock()
 	z.asked++
+	err := z.err
 	z.mu.Unlock()
 	z.most.Store(max(z.most.Load(), z.now.Add(1)))
 	defer z.now.Add(-1)
 	select {
 	case <-time.After(z.delay):
-		return z.err
+		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -155,7 +156,9 @@ func TestRun(t *testing.T) {
 		if n := asked(time.Minute + time.Second); n != 13 || changed.Load() != 1 || !slices.Equal(f.Found(), []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:51820")}) {
 			t.Errorf("%d questions in a minute, %d changes, %v", n, changed.Load(), f.Found())
 		}
+		z.mu.Lock()
 		z.err = errors.New("server failure")
+		z.mu.Unlock()
 		if n := asked(time.Minute); n < 8 || n > 16 || len(f.Found()) != 1 {
 			t.Errorf("%d questions in a minute of failures, %v", n, f.Found())
 		}

@@ -135,5 +135,8 @@ func (c *Cluster) Jobs(context.Context) (api.Jobs, error) { return api.Jobs{}, n
 // Workflows have no runs.
 func (c *Cluster) Workflows(context.Context) (api.Workflows, error) { return api.Workflows{}, nil }
 
+// LoadRuns are none.
+func (c *Cluster) LoadRuns(context.Context) (api.LoadRuns, error) { return api.LoadRuns{}, nil }
+
 // Onion has no addresses.
 func (c *Cluster) Onion(context.Context) (api.Onion, error) { return api.Onion{}, nil }
