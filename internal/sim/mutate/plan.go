@@ -53,7 +53,7 @@ func planMutants() []mutant {
 		},
 		{
 			"slots of strangers size chunks", "scheduler/plan/roster.go",
-			"if w != nil && !w.Stranger && w.serves()", "if w != nil && w.serves()",
+			"if w != nil && !w.Stranger && w.serves() && (executor", "if w != nil && w.serves() && (executor",
 		},
 		{
 			"a stranger is missed at once", "scheduler/plan/worker.go",
