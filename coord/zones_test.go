@@ -136,7 +136,9 @@ func TestZoneWithoutRoundTrips(t *testing.T) {
 			}
 		}
 		measures := is(hosts[0], distance.Measured, 80*time.Millisecond, 84*time.Millisecond)
-		w.until("all measure it", time.Minute, func() bool { return measures() && is(hosts[5], distance.Measured, 80*time.Millisecond, 84*time.Millisecond)() })
+		w.until("all measure it", time.Minute, func() bool {
+			return measures() && is(hosts[5], distance.Measured, 80*time.Millisecond, 84*time.Millisecond)()
+		})
 		// The packets of two get lost from now on, but they hear of fra from the others.
 		for _, h := range []*host{hosts[0], hosts[5]} {
 			w.net.CutBoth(h.addr, fra.addr)

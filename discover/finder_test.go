@@ -168,6 +168,8 @@ func TestRun(t *testing.T) {
 			t.Errorf("%d questions after that", n)
 		}
 		cancel()
-		<-ended
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 	})
 }

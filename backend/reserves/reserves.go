@@ -23,7 +23,8 @@ type Desk struct {
 // New returns a Desk. log is the event log, and sched logs what is reserved, on the holder.
 func New(log interface{ View(func(*state.State)) }, sched interface {
 	Set(ctx context.Context, b event.Register) error
-}, remote *forward.Router, at func(actor string) string) *Desk {
+}, remote *forward.Router, at func(actor string) string,
+) *Desk {
 	return &Desk{log: log, sched: sched, remote: remote, at: at}
 }
 

@@ -151,6 +151,7 @@ const (
 	Drain    Verb = "drain"
 	Undrain  Verb = "undrain"
 	Stop     Verb = "stop"
+	StopLoad Verb = "stop-load"
 )
 
 type Action struct {
