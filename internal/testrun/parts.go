@@ -53,7 +53,7 @@ var withoutRace = []string{
 // Cases of coord of many simulated minutes (`large` there): they run without the
 // race detector, the others with it.
 const largeOfCoord = "^Test(Backends|BothSidesOfACutPublish|FloodsStarveNobody|LostRecordIsAnnouncedAgain|RevocationReachesAll|" +
-	"LossIsNoBlackHole|FiveHundredMembers|ShareBounds|LargeCluster|SizePassesDirect|OwnRecordReachesAll)$"
+	"LossIsNoBlackHole|FiveHundredMembers|ShareBounds|LargeCluster|SizePassesDirect|OwnRecordReachesAll|Zones)$"
 
 // withRace has the race detector look at all but the arithmetic of signatures, which
 // works on numbers of its own and half of which is assembly that it never sees: it
