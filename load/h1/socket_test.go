@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,11 +19,11 @@ import (
 // its own deadline, whichever the connection has from those before, and one that is closed
 // meanwhile ends what waits for it.
 func TestSocket(t *testing.T) {
-	closing := 0
+	var closing atomic.Int32
 	for name, wrap := range map[string]func(net.Conn) net.Conn{
 		"plain": func(c net.Conn) net.Conn { return c },
 		"told of its end": func(c net.Conn) net.Conn {
-			return Closing(c, func() { closing++ })
+			return Closing(c, func() { closing.Add(1) })
 		},
 		"no socket": func(c net.Conn) net.Conn { return struct{ net.Conn }{c} },
 	} {
@@ -106,7 +107,7 @@ func TestSocket(t *testing.T) {
 			}
 		})
 	}
-	if closing == 0 {
+	if closing.Load() == 0 {
 		t.Error("a connection does not tell of its end")
 	}
 }
