@@ -34,9 +34,9 @@ func TestPortalByCentrifugo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = redis.Stop() })
-	ports, err := servertest.Ports(3)
-	if err != nil {
-		t.Fatal(err)
+	var ports [3]string
+	for i := range ports {
+		ports[i] = fmt.Sprintf("127.0.0.1:%d", port(t))
 	}
 	for _, name := range []string{"api.key", "proxy.secret"} {
 		if err := os.WriteFile(filepath.Join(base, name), []byte(strings.Repeat(name, 4)+"\n"), 0o600); err != nil {

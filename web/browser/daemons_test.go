@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -50,7 +50,7 @@ func program(t *testing.T) string {
 // cluster starts three daemons that need no privileges.
 func cluster(t *testing.T, more ...string) []*host {
 	t.Helper()
-	clusterslot.Take(t)
+	slot(t)
 	dir, err := os.MkdirTemp("", "sk") //nolint:usetesting // short enough for a socket's address
 	if err != nil {
 		t.Fatal(err)
@@ -171,26 +171,29 @@ func holds(s api.Status, node string) error {
 	return nil
 }
 
-// port is one that is free for UDP and TCP.
+// slots are those of the tests that run.
+var slots sync.Map // by *testing.T
+
+// slot is the one of a test, taken when it is needed first.
+func slot(t *testing.T) *clusterslot.Slot {
+	t.Helper()
+	if s, ok := slots.Load(t); ok {
+		return s.(*clusterslot.Slot) //nolint:forcetypeassert // see below
+	}
+	s := clusterslot.Take(t)
+	slots.Store(t, s)
+	t.Cleanup(func() { slots.Delete(t) })
+	return s
+}
+
+// port is one that is free for UDP and TCP, and that nobody else is given.
 func port(t *testing.T) int {
 	t.Helper()
-	for range 50 {
-		udp, err := net.ListenPacket("udp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		tcp, taken := net.Listen("tcp4", udp.LocalAddr().String())
-		_ = udp.Close() // only probed
-		if taken != nil {
-			continue
-		}
-		_ = tcp.Close()
-		if at, ok := tcp.Addr().(*net.TCPAddr); ok {
-			return at.Port
-		}
+	at, err := slot(t).Port()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port")
-	return 0
+	return at
 }
 
 func skein(t *testing.T, args ...string) string {
