@@ -141,11 +141,18 @@ func (m *machine) onPreVote(from cluster.NodeID, msg *Message) {
 	m.repeated(msg)
 	reason := m.refusal(from, msg)
 	named := msg.Released != nil && msg.Released.Successor == from && msg.Released.Term >= m.last.Term
-	if reason == "" && !named && m.prefersOther(msg.Priority, from) {
+	if reason == "" && !named && (m.prefersOther(msg.Priority, from) || m.duels(msg.Priority, from)) {
 		reason = refusedPreference
 	}
 	m.refuse(from, msg, badClaim(reason))
 	m.answer(from, msg, PreVoteReply, reason)
+}
+
+// duels reports whether this host is the better candidate of two that ask for pre-votes at
+// the same time: of two that are far from each other and each need the other's vote both
+// would go on to vote for themselves, again and again.
+func (m *machine) duels(prio uint32, node cluster.NodeID) bool {
+	return m.phase == preVoting && m.vote.Config.Mode == cluster.ModeQuorum && better(m.priority, m.self, prio, node)
 }
 
 // repeated notes the release that a successor repeats, which makes the order
