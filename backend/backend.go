@@ -213,7 +213,7 @@ func New(o Options) *Backend {
 		Get: o.Artefacts.Get, Spread: b.jobs.spread.To, Keep: o.Outputs.Put, Kept: o.Outputs.Get,
 		Aware: func(kind event.Kind) error { return aware(view(), kind) }, Logger: o.Logger,
 	})
-	b.workers.Board = zones.New(zones.Options{View: view, Workers: o.Scheduler.Workers, Spec: zones.SpecOf(o.Log), Remote: o.Forward, Note: o.Recorder.Record, Now: o.Now, Logger: o.Logger, Registerer: o.Metrics})
+	b.workers.Board = zones.New(zones.Options{View: view, Workers: o.Scheduler.Workers, Log: zones.Folded{Log: o.Log}, Set: o.Scheduler.Set, Remote: o.Forward, Note: o.Recorder.Record, Now: o.Now, Logger: o.Logger, Registerer: o.Metrics})
 	b.jobs.Logs = joblogs.New(joblogs.Options{
 		Self: self, Log: o.Log, Ring: o.Words, Members: func() []cluster.NodeID { return livingMembers(view()) }, Read: o.Outputs.Get, Remote: o.Forward,
 	})

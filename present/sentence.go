@@ -399,6 +399,9 @@ var sentences = map[event.Kind]sayer{
 	event.KindGatewayOpened: of(func(n cluster.NodeID, b event.GatewayOpened) string {
 		return fmt.Sprintf("%s is a gateway at %s, by key %s until %s", n, b.URL, b.KID, Stamp(time.Unix(b.Until, 0)))
 	}),
+	event.KindJobZones: of(func(_ cluster.NodeID, b event.JobZones) string {
+		return fmt.Sprintf("job %s goes on in %s%s", b.Job, list(b.Zones), because(b.Reason))
+	}),
 	event.KindJobWaits: of(func(_ cluster.NodeID, b event.JobWaits) string {
 		w := api.Waiting{Workers: b.Workers, Eligible: b.Eligible}
 		for _, r := range b.Reasons {

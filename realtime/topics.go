@@ -32,6 +32,7 @@ const (
 	TopicOnion   = "onion"
 	TopicEvents  = "events"
 	TopicLinks   = "links"
+	TopicZones   = "zones"
 	// topicJob and an id is one job with all its figures.
 	topicJob = "job/"
 	// topicRun and an id is one run of a workflow with its steps.
@@ -43,7 +44,7 @@ const (
 )
 
 // Topics lists the topics that can be chosen.
-var topics = []string{TopicStatus, TopicMembers, TopicLinks, TopicLease, TopicTerms, TopicWorkers, TopicJobs, TopicRuns, TopicLoad, TopicOnion, TopicEvents}
+var topics = []string{TopicStatus, TopicMembers, TopicLinks, TopicLease, TopicTerms, TopicWorkers, TopicZones, TopicJobs, TopicRuns, TopicLoad, TopicOnion, TopicEvents}
 
 // MaxTopics bounds the topics of one watch, jobs included.
 const MaxTopics = 64
@@ -60,11 +61,11 @@ func LoadTopic(id event.LoadID) string { return topicLoad + string(id) }
 // LinksTopic is the topic of all half-edges of one host.
 func LinksTopic(node cluster.NodeID) string { return topicLinks + string(node) }
 
-// ParseTopics reads a list that is separated by commas; empty: all but the links and
-// the events.
+// ParseTopics reads a list that is separated by commas; empty: all but the links, the
+// zones, for which the holder is asked, and the events.
 func ParseTopics(text string) ([]string, error) {
 	if text == "" {
-		return slices.DeleteFunc(slices.Clone(topics), func(t string) bool { return t == TopicEvents || t == TopicLinks }), nil
+		return slices.DeleteFunc(slices.Clone(topics), func(t string) bool { return t == TopicEvents || t == TopicLinks || t == TopicZones }), nil
 	}
 	list := strings.Split(text, ",")
 	if len(list) > MaxTopics {
@@ -87,6 +88,8 @@ type Source interface {
 	LeaseHistory(ctx context.Context) (api.LeaseHistory, error)
 	// WorkerGroups has one row for all outside workers of a gateway.
 	WorkerGroups(ctx context.Context) (api.Workers, error)
+	// Zones are how the holder judges them.
+	Zones(ctx context.Context) (api.Zones, error)
 	Jobs(ctx context.Context) (api.Jobs, error)
 	Workflows(ctx context.Context) (api.Workflows, error)
 	Workflow(ctx context.Context, id flow.RunID) (api.Workflow, error)
@@ -132,6 +135,11 @@ func readerOf(s Source, topic string) reader {
 		return workerKind.many(func(ctx context.Context) ([]api.Worker, error) {
 			list, err := s.WorkerGroups(ctx)
 			return list.Workers, err
+		})
+	case TopicZones:
+		return zoneKind.many(func(ctx context.Context) ([]api.Zone, error) {
+			list, err := s.Zones(ctx)
+			return list.Zones, err
 		})
 	case TopicJobs:
 		return jobKind.many(func(ctx context.Context) ([]jobRow, error) {
@@ -418,6 +426,15 @@ var (
 			{"drain_seconds", aging, func(w *api.Worker) any { return &w.DrainSeconds }},
 			{"rate_per_second", speed, func(w *api.Worker) any { return &w.RatePerSecond }},
 			{"excluded_seconds", aging, func(w *api.Worker) any { return &w.ExcludedSeconds }},
+		},
+	}
+	zoneKind = kind[api.Zone]{
+		key: func(z *api.Zone) string { return z.Zone },
+		gauges: []gauge[api.Zone]{
+			{"for_seconds", aging, func(z *api.Zone) any { return &z.ForSeconds }},
+			{"free", exact, func(z *api.Zone) any { return &z.Free }},
+			{"queued", exact, func(z *api.Zone) any { return &z.Queued }},
+			{"rtt_seconds", trip, func(z *api.Zone) any { return &z.RTTSeconds }},
 		},
 	}
 	jobKind = kind[jobRow]{

@@ -17,6 +17,9 @@ import (
 // addedOf turns what the log says of an open job into the plan's terms.
 func addedOf(st *state.State, id job.ID) step.JobAdded {
 	j, _ := st.Job(id)
+	if len(j.Zones) > 0 {
+		j.Spec.Zones = j.Zones
+	}
 	return step.JobAdded{Job: id, Spec: j.Spec, Owner: j.Owner, Restore: restoreOf(j, st.Unfinished(id))}
 }
 

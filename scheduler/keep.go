@@ -50,6 +50,11 @@ func (t *term) set(b event.Register) error {
 	switch b := b.(type) {
 	case event.GroupSet:
 		t.step(step.GroupChanged{Group: b.Group, Members: b.Members})
+	case event.JobZones:
+		j := t.jobs.specs[b.Job]
+		j.spec.Zones = b.Zones
+		t.jobs.specs[b.Job] = j
+		t.step(step.JobMoved{Job: b.Job, Zones: b.Zones})
 	case event.UserSet:
 		if b.Disabled {
 			t.links.reviewOf(cluster.UserPrincipal(b.Name))
@@ -69,6 +74,12 @@ func (t *term) set(b event.Register) error {
 
 // fits refuses one register more than there may be.
 func (t *term) fits(b event.Register) error {
+	if b, ok := b.(event.JobZones); ok {
+		if _, held := t.jobs.after.Get(b.Job); held || !t.jobs.open(b.Job) {
+			return t.jobs.notOpen(b.Job) // or it waits for others, and moves once it begins
+		}
+		return nil
+	}
 	known, count, most := false, 0, 0
 	t.o.Log.View(func(st *state.State) {
 		switch b := b.(type) {

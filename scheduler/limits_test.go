@@ -229,6 +229,60 @@ func TestZonesReachThePlan(t *testing.T) {
 	})
 }
 
+// TestJobMoves: what has not begun of a job runs in other zones once one of its own is
+// lost, what runs goes on, and the next holder knows. A job that waits for others is told
+// to come again.
+func TestJobMoves(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		r.s.SetZones(map[cluster.NodeID]string{"a": "fra", "b": "osl", "c": "rome"})
+		stop := r.run(1)
+		s := testSpec("k", 12)
+		s.Zones, s.ZoneChoice = []string{"osl"}, &job.ZoneChoice{Count: 1, Among: []string{"fra", "osl"}}
+		sub, err := r.s.Submit(t.Context(), s, "uid:1", WaitLocal, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.until(time.Minute, "something of it runs", func() bool { return len(b.runs()) > 0 })
+		s.Key, s.After = "later", []string{string(sub.Job)}
+		later, err := r.s.Submit(t.Context(), s, "uid:1", WaitLocal, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		move := func(id job.ID, zones ...string) error {
+			return r.s.Set(t.Context(), event.JobZones{Job: id, Zones: zones, Reason: "zone osl: none of 1 hosts is alive"})
+		}
+		if err := move(later.Job, "fra"); err == nil {
+			t.Error("a job that waits for others moves")
+		}
+		if err := move("nobody", "fra"); !errors.Is(err, ErrUnknownJob) {
+			t.Errorf("a job that is not there: %v", err)
+		}
+		if err := move(sub.Job); !errors.Is(err, job.ErrSpec) {
+			t.Errorf("to no zone: %v", err)
+		}
+		b.cut()
+		if err := move(sub.Job, "fra"); err != nil {
+			t.Fatal(err)
+		}
+		if err := stop(); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		stop = r.run(2)
+		j := r.ended(sub.Job, 10*time.Minute)
+		if wantDone(t, j); !slices.Equal(j.Zones, []string{"fra"}) || !slices.Equal(j.Spec.Zones, []string{"osl"}) {
+			t.Errorf("zones %v of %v", j.Zones, j.Spec.Zones)
+		}
+		ran := map[cluster.NodeID]int{}
+		for _, w := range j.Workers {
+			ran[w.Worker] = w.Chunks
+		}
+		if ran["a"] == 0 || ran["c"] > 0 {
+			t.Errorf("it ran at %v", ran)
+		}
+		_, _, _ = a, c, stop()
+	})
+}
+
 // TestLanes: every request and every word of a worker has its lane, and a queue
 // full of submissions keeps no stop out.
 // TestMemory: a job goes where an attempt may have the memory that it asks for. A

@@ -52,7 +52,7 @@ type handler struct {
 var (
 	reads = []string{
 		"/v1/watch", "/v1/events", "/v1/whoami", "/v1/status", "/v1/members", "/v1/version", "/v1/lease/history",
-		"/v1/events/{node}/{inc}/{seq}", "/v1/replay", "/v1/log/density", "/v1/jobs/{id}", "/v1/jobs/{id}/map", "/v1/jobs/{id}/series", "/v1/jobs/{id}/history", "/v1/workflows/{id}", "/v1/schedules", "/v1/load", "/v1/load/{id}", "/v1/load/{id}/live",
+		"/v1/events/{node}/{inc}/{seq}", "/v1/replay", "/v1/log/density", "/v1/jobs/{id}", "/v1/jobs/{id}/map", "/v1/jobs/{id}/series", "/v1/jobs/{id}/history", "/v1/workflows/{id}", "/v1/schedules", "/v1/load", "/v1/load/{id}", "/v1/load/{id}/live", "/v1/zones",
 	}
 	actions = []string{
 		"/v1/lease/step-down", "/v1/worker/drain", "/v1/onion/drain", "/v1/jobs/{id}/stop", "/v1/jobs/{id}/release",

@@ -402,7 +402,7 @@ func TestAssets(t *testing.T) {
 		if strings.HasSuffix(path, ".svg") {
 			continue
 		}
-		if strings.HasPrefix(path, "/assets/load-") || strings.HasPrefix(path, "/assets/flows-") { // pages that come when they are opened
+		if strings.HasPrefix(path, "/assets/load-") || strings.HasPrefix(path, "/assets/flows-") || strings.HasPrefix(path, "/assets/zones-") { // pages that come when they are opened
 			if t.Logf("%s: %d bytes", path, n); n > mostPage {
 				t.Errorf("%s has %d bytes, want at most %d", path, n, mostPage)
 			}

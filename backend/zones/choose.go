@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/forward"
@@ -24,15 +25,50 @@ type given struct {
 	slots int
 }
 
-// SpecOf reads jobs in the log.
-func SpecOf(log interface{ View(f func(*state.State)) }) func(id job.ID) (job.Spec, bool) {
-	return func(id job.ID) (spec job.Spec, ok bool) {
-		log.View(func(s *state.State) {
-			j, known := s.Job(id)
-			spec, ok = j.Spec, known
-		})
-		return spec, ok
-	}
+// Log is the event log as a Board reads it.
+type Log interface {
+	// Spec is that of a job that the log knows.
+	Spec(id job.ID) (job.Spec, bool)
+	// Open are the open jobs whose zones were chosen.
+	Open() []Placed
+}
+
+// Placed is an open job, and in which zones what has not begun of it runs.
+type Placed struct {
+	Job    job.ID
+	Zones  []string
+	Choice job.ZoneChoice
+}
+
+// Folded is a Log of what was folded.
+type Folded struct {
+	Log interface{ View(f func(*state.State)) }
+}
+
+// Spec implements Log.
+func (f Folded) Spec(id job.ID) (spec job.Spec, ok bool) {
+	f.Log.View(func(s *state.State) {
+		j, known := s.Job(id)
+		spec, ok = j.Spec, known
+	})
+	return spec, ok
+}
+
+// Open implements Log.
+func (f Folded) Open() (out []Placed) {
+	f.Log.View(func(s *state.State) {
+		for _, j := range s.Jobs() {
+			if j.State.Final() || j.Stopped || j.Spec.ZoneChoice == nil {
+				continue
+			}
+			p := Placed{Job: j.ID, Zones: j.Spec.Zones, Choice: *j.Spec.ZoneChoice}
+			if len(j.Zones) > 0 {
+				p.Zones = j.Zones
+			}
+			out = append(out, p)
+		}
+	})
+	return out
 }
 
 // Submitting is what a submission goes through on its holder: where so many zones are
@@ -48,9 +84,9 @@ func (z *Board) Submitting(next func(context.Context, forward.Asker, api.SubmitR
 		}
 		id, wanted := job.NewID(by.Actor, req.Spec.Key), req
 		again := func() bool {
-			have, ok := z.o.Spec(id)
+			have, ok := z.o.Log.Spec(id)
 			if ok = ok && fits(have.Zones, wanted); ok {
-				req.Spec.Zones = have.Zones
+				req.Spec.Zones, req.Spec.ZoneChoice = have.Zones, have.ZoneChoice
 			}
 			return ok
 		}
@@ -60,6 +96,9 @@ func (z *Board) Submitting(next func(context.Context, forward.Asker, api.SubmitR
 		var err error
 		if req.Spec.Zones, err = z.choose(id, req); err != nil {
 			return api.SubmitResponse{}, err
+		}
+		if len(z.o.View().Unaware(event.KindJobZones)) == 0 { // else it stays where it is put
+			req.Spec.ZoneChoice = &job.ZoneChoice{Count: req.ZoneCount, Among: wanted.Spec.Zones, Prefer: req.ZonePrefer}
 		}
 		out, err := next(ctx, by, req)
 		if err != nil && again() { // somebody else has just put it there

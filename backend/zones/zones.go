@@ -15,7 +15,6 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
-	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/forward"
@@ -38,8 +37,9 @@ const (
 type Options struct {
 	View    func() *coord.View
 	Workers func() []plan.WorkerView // as the scheduler of this host knows them
-	// Spec is that of a job that the log knows.
-	Spec   func(id job.ID) (job.Spec, bool)
+	Log     Log
+	// Set has the scheduler of this host log what a register is to say.
+	Set    func(ctx context.Context, b event.Register) error
 	Remote *forward.Router
 	// Note has an event logged.
 	Note       func(ctx context.Context, kind event.Kind, body any)
@@ -57,7 +57,8 @@ type Board struct {
 	term  cluster.Term  // in which the others were judged; 0: this host does not hold
 	since time.Duration // it does
 	state map[string]zone.State
-	given []given // what was chosen lately
+	given []given       // what was chosen lately
+	moved time.Duration // when jobs were last moved
 }
 
 // New returns a Board.
@@ -84,6 +85,7 @@ func (z *Board) Run(ctx context.Context) error {
 		for _, b := range z.look() {
 			z.tell(ctx, b)
 		}
+		z.move(ctx)
 	}
 }
 

@@ -106,6 +106,21 @@ func (w *world) member(n cluster.NodeID) *coord.MemberView {
 	return nil
 }
 
+// fakeLog has jobs.
+type fakeLog struct {
+	specs map[job.ID]job.Spec
+	open  func() []Placed
+}
+
+func (f fakeLog) Spec(id job.ID) (job.Spec, bool) { s, ok := f.specs[id]; return s, ok }
+
+func (f fakeLog) Open() []Placed {
+	if f.open == nil {
+		return nil
+	}
+	return f.open()
+}
+
 // gauges counts what a collector tells.
 func gauges(c prometheus.Collector) int {
 	out := make(chan prometheus.Metric, 100)
@@ -219,7 +234,7 @@ func TestSubmitting(t *testing.T) {
 		w.look()
 		var got []api.SubmitRequest
 		known := map[job.ID]job.Spec{}
-		w.o.Spec = func(id job.ID) (job.Spec, bool) { s, ok := known[id]; return s, ok }
+		w.o.Log = fakeLog{specs: known}
 		submit := w.Submitting(func(_ context.Context, by forward.Asker, req api.SubmitRequest) (api.SubmitResponse, error) {
 			got = append(got, req)
 			id := job.NewID(by.Actor, req.Spec.Key)
@@ -292,7 +307,7 @@ func TestGivenCounts(t *testing.T) {
 		for i := range w.workers {
 			w.workers[i].Slots = 4
 		}
-		w.o.Spec = func(job.ID) (job.Spec, bool) { return job.Spec{}, false }
+		w.o.Log = fakeLog{}
 		seen := map[string]int{}
 		for i := range 40 {
 			zones, err := w.choose(job.NewID("user:ann", fmt.Sprint(i)), api.SubmitRequest{ZoneCount: 1, Spec: job.Spec{Iterations: 4, Chunk: 1}})

@@ -333,6 +333,31 @@ type Register interface {
 	Check() error
 }
 
+// JobZones says in which zones what has not begun of a job runs from now on: one of those
+// that were chosen for it is lost. The latest event decides.
+type JobZones struct {
+	Job    job.ID   `json:"job"`    // which
+	Zones  []string `json:"zones"`  // all of them, sorted
+	Reason string   `json:"reason"` // why it does not stay where it was
+}
+
+// Kind implements Register.
+func (JobZones) Kind() Kind { return KindJobZones }
+
+// Subject implements Register.
+func (b JobZones) Subject() string { return fmt.Sprintf("zones of job %.64q", string(b.Job)) }
+
+// Check reports the first reason why a job cannot be in such zones.
+func (b JobZones) Check() error {
+	if b.Job == "" || len(b.Zones) == 0 {
+		return errors.New("a job and a zone are wanted")
+	}
+	return cluster.CheckSet("zones", b.Zones, job.MaxZones, func(z string) bool { return cluster.Printable(z, cluster.MaxZoneName) })
+}
+
+// Weight is an upper bound of its size, in bytes.
+func (b JobZones) Weight() int { return len(b.Zones)*(6*cluster.MaxZoneName+4) + 6*cluster.MaxReason }
+
 // GroupSet says who belongs to a group; the latest event decides.
 type GroupSet struct {
 	Group   string   `json:"group"`             // its name

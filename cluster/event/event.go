@@ -129,6 +129,7 @@ const (
 	KindJobSubmitted   Kind = "job_submitted"       // JobSubmitted, authority
 	KindJobQueued      Kind = "job_queued"          // JobWaiting, authority
 	KindJobWaits       Kind = "job_waits"           // JobWaits
+	KindJobZones       Kind = "job_zones"           // JobZones, authority
 	KindJobStopped     Kind = "job_stopped"         // JobStopped, authority
 	KindJobDone        Kind = "job_done"            // JobDone, authority
 	KindJobsForgotten  Kind = "jobs_forgotten"      // JobsForgotten, authority

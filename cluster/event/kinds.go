@@ -40,7 +40,7 @@ type KindInfo struct {
 
 // Level counts the sets of kinds that programs have known. Hosts tell each other
 // theirs: nobody writes a kind that a member which lives would not understand.
-const Level = 17
+const Level = 18
 
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
@@ -67,7 +67,8 @@ var since = map[Kind]uint32{
 	KeptJobs():        14,
 	KindChunkExtended: 15,
 	KindChunkSaved:    16, KindReservationSet: 16,
-	HeldJobs(): 17,
+	HeldJobs():   17,
+	KindJobZones: 18, QuorumOfRun(): 18,
 }
 
 // LogOfFailure is no kind but something that events of an older kind, chunk_failed, may
@@ -85,6 +86,10 @@ func KeptJobs() Kind { return "steps_ended with kept jobs, steps_started with pr
 // HeldJobs is no kind either: since a later Level the jobs of steps that failed in part wait
 // for a retry of the run, and providers leave values that are larger.
 func HeldJobs() Kind { return "workflow_submitted with jobs that wait for a retry" }
+
+// QuorumOfRun is no kind either: since a later Level runs end once so many of their steps
+// have completed.
+func QuorumOfRun() Kind { return "workflow_submitted with a quorum" }
 
 // Kinds lists the kinds of event that this version knows, in the order of
 // KindTable.
@@ -235,6 +240,9 @@ func KindTable() []KindInfo {
 		{KindJobQueued, Authority | Essential, "the holder", "a job was taken in and waits", JobWaiting{Job: "j2kq6", Reason: "0 of 3 workers eligible: n1, n2: not in zone mars; n3: draining"}},
 		{KindJobWaits, Fact, "the holder", "nothing of a job runs though something is to be done, and why", JobWaits{
 			Job: "j2kq6", Workers: 3, Reasons: []WaitReason{{Reason: "permission", Workers: 2}, {Reason: "zone", Workers: 1}},
+		}},
+		{KindJobZones, Authority, "the holder", "a zone that was chosen for a job is lost, and what has not begun runs in another", JobZones{
+			Job: "j2kq6", Zones: []string{"ams", "rome"}, Reason: "zone fra: none of 3 hosts is alive",
 		}},
 		{KindJobStopped, Authority | Essential, "the holder", "a job is to end: somebody asked for it, or its time is over", JobStopped{Job: "j2kq6", Actor: "uid:1000@n1", Reason: "wrong seed"}},
 		{KindJobDone, Authority | Essential, "the holder", "a job ended, and this is its result", JobDone{

@@ -33,7 +33,7 @@ func TestSubject(t *testing.T) {
 		want []Kind
 	}{
 		{Subject{Job: "j2kq6"}, []Kind{
-			KindJobSubmitted, KindJobQueued, KindJobWaits, KindJobStopped, KindJobDone, KindJobsForgotten, KindStepsStarted, KindChunksStarted, KindChunksAssigned, KindChunkFailed,
+			KindJobSubmitted, KindJobQueued, KindJobWaits, KindJobZones, KindJobStopped, KindJobDone, KindJobsForgotten, KindStepsStarted, KindChunksStarted, KindChunksAssigned, KindChunkFailed,
 			KindChunkReclaimed, KindChunkExtended, KindChunkSaved, KindChunksReleased, KindChunkAccepted, KindChunksAccepted,
 		}},
 		{Subject{Job: "j2kq"}, nil},

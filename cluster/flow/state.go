@@ -60,9 +60,10 @@ const (
 	StopTimeout  Cause = "timeout"  // its own time is over
 	StopFailure  Cause = "failure"  // a step failed whose failure ends all
 	StopTeardown Cause = "teardown" // its teardown took too long
+	StopQuorum   Cause = "quorum"   // as many steps have completed as must
 )
 
 // Known reports whether c is one of the causes.
 func (c Cause) Known() bool {
-	return c == StopAsked || c == StopTimeout || c == StopFailure || c == StopTeardown
+	return c == StopAsked || c == StopTimeout || c == StopFailure || c == StopTeardown || c == StopQuorum
 }

@@ -14,6 +14,7 @@ type ZonePolicy string
 const (
 	BestEffort ZonePolicy = "best_effort" // when all have ended; without the result of a zone it is partial
 	FailFast   ZonePolicy = "fail_fast"   // with the first that fails, which stops the others
+	MostZones  ZonePolicy = "quorum"      // once most have completed, which stops the others; it fails when most no longer can
 )
 
 // EachZone is a workflow that runs a job once in each zone, as a step by its name. A step
@@ -26,8 +27,10 @@ func EachZone(spec job.Spec, zones []string, policy ZonePolicy, seconds float64)
 		onFailure = FailureIgnore
 	case FailFast:
 		onFailure = FailureStop
+	case MostZones:
+		onFailure, d.Quorum = FailureIgnore, len(zones)/2+1
 	default:
-		return d, Invalidf("zone_policy is %.32q, want %s or %s", policy, BestEffort, FailFast)
+		return d, Invalidf("zone_policy is %.32q, want %s, %s or %s", policy, BestEffort, MostZones, FailFast)
 	}
 	if len(zones) == 0 {
 		return d, Invalidf("no zones")

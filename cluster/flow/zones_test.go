@@ -32,7 +32,13 @@ func TestEachZone(t *testing.T) {
 	if err != nil || d.Steps[0].OnFailure != FailureStop || d.Steps[0].Job.DeadlineSeconds != 60 {
 		t.Errorf("%+v %v", d, err)
 	}
-	for _, policy := range []ZonePolicy{"", "quorum"} {
+	for n, want := range []int{1, 2, 2, 3} {
+		d, err = EachZone(spec, zones[:n+1], MostZones, 0)
+		if err != nil || d.Quorum != want || d.Steps[0].OnFailure != FailureIgnore {
+			t.Errorf("%d zones: %+v %v", n+1, d, err)
+		}
+	}
+	for _, policy := range []ZonePolicy{"", "most"} {
 		if _, err := EachZone(spec, zones, policy, 0); err == nil {
 			t.Errorf("policy %q is taken", policy)
 		}

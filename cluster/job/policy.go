@@ -37,6 +37,9 @@ type Policy struct {
 	Permission Permission `json:"permission,omitzero"` // whose workers may run it; none: everybody's
 	Priority   uint32     `json:"priority,omitempty"`  // among jobs of its owner, lower first, 1-1000; none: 100
 	Zones      []string   `json:"zones,omitempty"`     // in which its chunks may run; none: in all
+	// ZoneChoice is how Zones were chosen, where the holder chose them: what has not begun
+	// moves when one of them is lost. None: it stays where it was put.
+	ZoneChoice *ZoneChoice `json:"zone_choice,omitempty"`
 	// DeadlineSeconds after its submission the job ends as timeout; none: never.
 	DeadlineSeconds float64 `json:"deadline_seconds,omitempty"`
 	// StuckSeconds without any chunk's progress, while some run, the job ends
@@ -229,6 +232,34 @@ func (s Spec) HardTimeout() time.Duration { return max(s.Timeout(), seconds(s.Ha
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
+// ZoneChoice is what zones of a job were chosen for.
+type ZoneChoice struct {
+	Count  int      `json:"count"`            // so many
+	Among  []string `json:"among,omitempty"`  // of these, sorted; none: of all
+	Prefer []string `json:"prefer,omitempty"` // these before others that are as healthy, sorted
+}
+
+// check reports why zones cannot have been chosen so.
+func (c *ZoneChoice) check(zones []string) error {
+	if c == nil {
+		return nil
+	}
+	if c.Count < 1 || c.Count != len(zones) {
+		return fmt.Errorf("zone_choice.count is %d, and zones names %d", c.Count, len(zones))
+	}
+	for name, set := range map[string][]string{"zone_choice.among": c.Among, "zone_choice.prefer": c.Prefer} {
+		if err := cluster.CheckSet(name, set, MaxZones, func(z string) bool { return cluster.Printable(z, cluster.MaxZoneName) }); err != nil {
+			return err
+		}
+	}
+	for _, z := range zones {
+		if len(c.Among) > 0 && !slices.Contains(c.Among, z) {
+			return fmt.Errorf("zones has %s, which is not in zone_choice.among", z)
+		}
+	}
+	return nil
+}
+
 // normal sorts the sets, so that the same request has the same fingerprint.
 func (p Policy) normal() Policy {
 	if len(p.Files) == 0 {
@@ -237,7 +268,12 @@ func (p Policy) normal() Policy {
 	if p.Result == ResultMetrics {
 		p.Result = ""
 	}
-	for _, set := range []*[]string{&p.Zones, &p.Permission.Users, &p.Permission.Groups, &p.Outputs} {
+	sets := []*[]string{&p.Zones, &p.Permission.Users, &p.Permission.Groups, &p.Outputs}
+	if c := p.ZoneChoice; c != nil {
+		p.ZoneChoice = new(*c)
+		sets = append(sets, &p.ZoneChoice.Among, &p.ZoneChoice.Prefer)
+	}
+	for _, set := range sets {
 		if len(*set) == 0 {
 			*set = nil
 			continue
@@ -253,6 +289,9 @@ func (p Policy) check() error {
 		return err
 	}
 	if err := cluster.CheckSet("zones", p.Zones, MaxZones, func(z string) bool { return cluster.Printable(z, cluster.MaxZoneName) }); err != nil {
+		return err
+	}
+	if err := p.ZoneChoice.check(p.Zones); err != nil {
 		return err
 	}
 	if err := checkAfter(p.After); err != nil {

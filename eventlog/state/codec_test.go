@@ -58,7 +58,9 @@ func example9() *State { return exampleOf(format9) }
 
 // example has something in every table: all kinds of event, a fence that is
 // not settled, and an event that waits for its submission.
-func example() *State { return exampleOf(format11) }
+func example() *State { return exampleOf(format12) }
+
+func example11() *State { return exampleOf(format11) }
 
 func example10() *State { return exampleOf(format10) }
 
@@ -129,6 +131,13 @@ func exampleOf(version format) *State {
 		}
 		a.accept(14, 2, "j6", 1, 1, left(2))
 		a.accept(14, 2, "j6", 1, 2, left(3))
+	}
+	if version.magic >= format12.magic {
+		spec := testSpec("k9", 20, 10)
+		spec.Zones, spec.ZoneChoice = []string{"fra"}, &job.ZoneChoice{Count: 1, Among: []string{"ams", "fra"}, Prefer: []string{"fra"}}
+		a.submit(14, 2, "j9", spec)
+		a.add(14, 2, event.KindJobZones, event.JobZones{Job: "j9", Zones: []string{"ams"}, Reason: "zone fra: none of 3 hosts is alive"})
+		a.add(14, 2, event.KindJobZones, event.JobZones{Job: "j0", Zones: []string{"ams"}}) // nobody submitted it
 	}
 	if version.magic >= format11.magic {
 		a.add(14, 2, event.KindReservationSet, event.ReservationSet{Name: "nightly", Owner: "user:ann", Zone: "eu", Slots: 8, Until: 1 << 32, Actor: "uid:0@a"})
@@ -227,7 +236,11 @@ func TestGoldenBytes(t *testing.T) {
 	golden(t, "state8.bin", format8, example8())
 	golden(t, "state9.bin", format9, example9())
 	golden(t, "state10.bin", format10, example10())
-	s := golden(t, "state11.bin", format11, example())
+	golden(t, "state11.bin", format11, example11())
+	s := golden(t, "state12.bin", format12, example())
+	if j, ok := s.Job("j9"); !ok || !slices.Equal(j.Zones, []string{"ams"}) || !slices.Equal(j.Spec.Zones, []string{"fra"}) || j.Spec.ZoneChoice.Count != 1 {
+		t.Errorf("job that moved %+v", j)
+	}
 	if r := s.Reservations(time.Unix(1<<32-1, 0)); len(r) != 1 || r[0].Name != "nightly" || r[0].Slots != 8 || len(s.Reservations(time.Unix(1<<32, 0))) != 0 {
 		t.Errorf("reservations %+v", r)
 	}
@@ -267,7 +280,7 @@ func TestGoldenBytes(t *testing.T) {
 		t.Errorf("decoded %+v, was %+v", again, u)
 	}
 	// No users in the bytes of version 4 is another encoding of version 3, and so on.
-	for _, version := range []format{format4, format5, format6, format7, format8, format9, format10} {
+	for _, version := range []format{format4, format5, format6, format7, format8, format9, format10, format11, format12} {
 		b := encoded(t, New())
 		b = append([]byte(version.magic), b[magicLen:]...)
 		if _, err := Decode(b); !errors.Is(err, ErrEncoding) {

@@ -176,7 +176,9 @@ func randomRun(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term) {
 func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, id job.ID) {
 	chunk, attempt := rng.IntN(7), 1+rng.IntN(3)
 	worker := []cluster.NodeID{"w1", "w2"}[rng.IntN(2)]
-	switch rng.IntN(32) {
+	switch rng.IntN(33) {
+	case 32:
+		c.add(hlc, term, event.KindJobZones, event.JobZones{Job: id, Zones: []string{"ams", "fra", "rome"}[rng.IntN(3):][:rng.IntN(2)]})
 	case 0, 1, 2:
 		// Mostly the same spec; a split may submit another one under the same name.
 		spec := testSpec("k", 60+10*uint64(rng.IntN(8)/7), 10)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // zoned puts hosts into zones, in their order.
@@ -48,7 +50,7 @@ func TestZones(t *testing.T) {
 		zoneIs(ctx, t, h, "fra", "healthy")
 	}
 	eventually(ctx, t, 30*time.Second, "slots and voters are counted", func() error {
-		if z := zoneIs(ctx, t, asked, "ams", "healthy"); z.Hosts != 2 || z.Alive != 2 || z.Slots != 2 || z.Voters != 2 || z.RTTSeconds == nil {
+		if z := zoneIs(ctx, t, asked, "ams", "healthy"); z.Hosts != 2 || z.Alive != 2 || z.Slots != 2 || z.Voters != 2 || z.RTTSeconds == nil || z.RTTFrom != "measured" {
 			return fmt.Errorf("%+v", z)
 		}
 		return nil
@@ -68,13 +70,23 @@ func TestZones(t *testing.T) {
 	if err != nil || len(j.Spec.Zones) != 1 || j.Spec.Zones[0] != "fra" || len(j.Zones) != 1 || j.Zones[0] != (api.JobZone{Zone: "fra", Accepted: 10, Iterations: 1000}) {
 		t.Errorf("%+v %+v %v", j.Spec.Zones, j.Zones, err)
 	}
-	for _, args := range [][]string{{"--zone-count", "3"}, {"--zone-count", "1", "--zone", "mars"}, {"--spread", "each", "--zone", "fra,mars"}, {"--spread", "each", "--zone-policy", "quorum"}, {"--zone-prefer", "fra"}} {
+	for _, args := range [][]string{{"--zone-count", "3"}, {"--zone-count", "1", "--zone", "mars"}, {"--spread", "each", "--zone", "fra,mars"}, {"--spread", "each", "--zone-policy", "most"}, {"--zone-prefer", "fra"}} {
 		if _, code := run(append(submitted, args...)...); code != 2 {
 			t.Errorf("%v: exit %d", args, code)
 		}
 	}
 	if out, code := run(append(submitted, "--spread", "each", "--follow")...); code != 0 || !strings.Contains(out, "zone_ams") || !strings.Contains(out, "zone_fra") {
 		t.Errorf("each: exit %d", code)
+	}
+	if out, code := run(append(submitted, "--spread", "each", "--zone-policy", "quorum", "--follow")...); code != 0 || !strings.Contains(out, "zone_ams") {
+		t.Errorf("quorum: exit %d", code)
+	}
+	// Two jobs that the holder puts into the zone that is lost next: one may move.
+	long := []string{"job", "run", "--wasm", filepath.Join(bin, "examples", "pi.wasm"), "--iterations", "1000000000", "--chunk", "20000000", "--zone-count", "1"}
+	for _, args := range [][]string{{"--zone-prefer", "fra", "--name", "moves"}, {"--zone", "fra", "--name", "stays"}} {
+		if _, code := run(append(long, args...)...); code != 0 {
+			t.Fatalf("%v: exit %d", args, code)
+		}
 	}
 	if err := lost.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -104,6 +116,20 @@ func TestZones(t *testing.T) {
 		}
 		return nil
 	})
+	// What has not begun leaves the lost zone, but for none that the job does not name.
+	eventually(ctx, t, 3*time.Minute, "the job ends in another zone", func() error {
+		if j, err := asked.api.Job(ctx, "moves"); err != nil || j.State != job.Completed || !slices.ContainsFunc(j.Zones, func(z api.JobZone) bool { return z.Zone == "ams" && z.Accepted > 0 }) {
+			return fmt.Errorf("%s %+v %w", j.State, j.Zones, err)
+		}
+		return nil
+	})
+	if out, _ := run("events", "--kind", "job_zones", "-n", "100"); strings.Count(out, " goes on in ams: zone fra: ") != 1 {
+		t.Error("the log does not say so, or more than it")
+	}
+	if j, err := asked.api.Job(ctx, "stays"); err != nil || j.State.Final() || slices.ContainsFunc(j.Zones, func(z api.JobZone) bool { return z.Zone == "ams" }) {
+		t.Errorf("a job of the lost zone alone is %s, %+v, %v", j.State, j.Zones, err)
+	}
+	run("job", "stop", "stays")
 	if err := lost.run(); err != nil {
 		t.Fatal(err)
 	}

@@ -135,6 +135,9 @@ func (c *Cluster) Jobs(context.Context) (api.Jobs, error) { return api.Jobs{}, n
 // Workflows have no runs.
 func (c *Cluster) Workflows(context.Context) (api.Workflows, error) { return api.Workflows{}, nil }
 
+// Zones are none.
+func (c *Cluster) Zones(context.Context) (api.Zones, error) { return api.Zones{}, nil }
+
 // LoadRuns are none.
 func (c *Cluster) LoadRuns(context.Context) (api.LoadRuns, error) { return api.LoadRuns{}, nil }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -112,6 +111,9 @@ func (g *Graph) checkRun() error {
 	case len(d.Params) > flow.MaxParams:
 		return flow.Invalidf("%d params, at most %d are allowed", len(d.Params), flow.MaxParams)
 	}
+	if err := checkQuorum(d); err != nil {
+		return err
+	}
 	for _, s := range []struct {
 		name string
 		v    float64
@@ -146,7 +148,7 @@ func (g *Graph) takeParams(given map[string]json.RawMessage) error {
 		}
 		v, err := template.Decode(text)
 		if err == nil {
-			v, err = typed(p.Type, v)
+			v, err = template.Typed(p.Type, v)
 		}
 		if err != nil {
 			return flow.Invalidf("param %s: %v", name, err)
@@ -159,43 +161,6 @@ func (g *Graph) takeParams(given map[string]json.RawMessage) error {
 		}
 	}
 	return nil
-}
-
-// typed checks that a value is of a parameter's type.
-func typed(typ string, v any) (any, error) {
-	ok := false
-	switch typ {
-	case flow.TypeText:
-		_, ok = v.(string)
-	case flow.TypeBool:
-		_, ok = v.(bool)
-	case flow.TypeList:
-		_, ok = v.([]any)
-	case flow.TypeInt:
-		if n, is := v.(json.Number); is {
-			_, err := n.Int64()
-			ok = err == nil
-		}
-	case flow.TypeFloat:
-		if n, is := v.(json.Number); is {
-			f, err := n.Float64()
-			ok = err == nil && !math.IsInf(f, 0)
-		}
-	default:
-		return nil, fmt.Errorf("unknown type %.32q, have: text, int, float, bool, list", typ)
-	}
-	if !ok {
-		return nil, fmt.Errorf("%.64s is not of type %s", show(v), typ)
-	}
-	return v, nil
-}
-
-func show(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(b)
 }
 
 func (g *Graph) takeSteps() error {

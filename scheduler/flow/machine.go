@@ -643,6 +643,7 @@ func (m *Machine) closeStep(i int, state flow.State, reason string) {
 		m.plain--
 	}
 	m.turn.settled = append(m.turn.settled, i)
+	defer weigh(m)
 	if !m.failed(i) || m.ending.stopping {
 		return
 	}
@@ -705,6 +706,9 @@ func (m *Machine) result() (flow.State, string) {
 		default:
 			state = flow.Failed
 		}
+	}
+	if done, _ := completed(m); m.g.Def.Quorum > 0 && done >= m.g.Def.Quorum && (!m.ending.stopping || m.ending.cause == flow.StopQuorum) {
+		return flow.Completed, ""
 	}
 	switch {
 	case !m.ending.stopping:

@@ -276,6 +276,57 @@ func (w *world) line() string {
 	return out
 }
 
+// TestQuorum: a run ends as completed once as many steps have completed as must, which
+// stops the others, and as failed when no longer so many can; also where the holder dies.
+func TestQuorum(t *testing.T) {
+	slow := func(s string) flow.Step { return flow.Step{Name: s, OnFailure: flow.FailureIgnore, Job: spec()} }
+	ends := func(bad ...string) func(Name) (job.State, *job.Result) {
+		return func(n Name) (job.State, *job.Result) {
+			if slices.Contains(bad, n.Step) {
+				return job.Failed, nil
+			}
+			return job.Completed, metric(1)
+		}
+	}
+	for name, c := range map[string]struct {
+		ends []string // in this order
+		bad  []string
+		want string
+	}{
+		"two of three":           {[]string{"a", "b"}, nil, "run completed a:completed b:completed c:cancelled t:completed"},
+		"one fails, two succeed": {[]string{"c", "a", "b"}, []string{"c"}, "run completed a:completed b:completed c:failed t:completed"},
+		"two fail":               {[]string{"c", "a"}, []string{"a", "c"}, "run failed a:failed b:cancelled c:failed t:completed"},
+	} {
+		for _, crash := range []bool{false, true} {
+			d := flow.Def{Quorum: 2, Steps: []flow.Step{slow("a"), slow("b"), slow("c"), {Name: "t", Role: flow.RoleTeardown, Job: spec()}}}
+			w := newWorld(t, d, nil, ends(c.bad...))
+			w.begin()
+			for _, step := range c.ends {
+				i := slices.IndexFunc(w.order, func(id job.ID) bool { return w.jobs[id].Step == step })
+				if i < 0 {
+					t.Fatalf("%s: step %s does not run\n%s", name, step, w.history())
+				}
+				w.endJob(i)
+				if crash {
+					w.begin()
+				}
+			}
+			w.toEnd(nil)
+			if got := w.line(); got != c.want {
+				t.Errorf("%s, crash %t: %s\nwant %s\n%s", name, crash, got, c.want, w.history())
+			}
+			if run := w.state(); strings.HasPrefix(c.want, "run failed") && !strings.Contains(run.Reason, "0 steps have completed, and 2 must") {
+				t.Errorf("%s: reason %q", name, run.Reason)
+			}
+		}
+	}
+	for _, q := range []int{-1, 3} {
+		if _, err := Compile(flow.Def{Quorum: q, Steps: []flow.Step{slow("a"), slow("b"), {Name: "t", Role: flow.RoleTeardown, Job: spec()}}}, nil); err == nil {
+			t.Errorf("quorum %d of two steps is taken", q)
+		}
+	}
+}
+
 // TestTimes: a run that takes too long is stopped, and so is its teardown.
 func TestTimes(t *testing.T) {
 	d := flow.Def{TimeoutSeconds: 60, TeardownSeconds: 30, Steps: []flow.Step{{Name: "a", Job: spec()}, {Name: "t", Role: "teardown", Job: spec()}}}

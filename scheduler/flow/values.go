@@ -24,7 +24,7 @@ func (n *node) items(look func(path []string) (any, error)) ([]any, error) {
 		}
 		out, ok := got.([]any)
 		if !ok {
-			return nil, fmt.Errorf("%s: %.64s is no list", what, show(got))
+			return nil, fmt.Errorf("%s: %.64s is no list", what, template.Show(got))
 		}
 		if len(out) > flow.MaxInstances {
 			return nil, fmt.Errorf("%s: %d items, at most %d are allowed", what, len(out), flow.MaxInstances)

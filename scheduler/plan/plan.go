@@ -79,6 +79,11 @@ func (p *Plan) Step(e step.Event, now time.Duration) []step.Action {
 		if j := p.work.byID[e.Job]; j != nil {
 			p.work.finish(j, cancelled, "stopped by "+e.Actor, now)
 		}
+	case step.JobMoved:
+		if j := p.work.byID[e.Job]; j != nil {
+			j.spec.Zones = e.Zones
+			p.work.reclass(j)
+		}
 	case step.JobConcluded:
 		if j := p.work.byID[e.Job]; j != nil && j.waits {
 			j.waits, j.spec.OnPartial = false, job.PartialFinish

@@ -54,7 +54,7 @@ func (p *Plan) connect(e step.WorkerConnected, now time.Duration) {
 func (p *Plan) accepts(w *worker, owner string, a job.Acceptance) {
 	p.roster.accepts(w, owner, a)
 	if p.roster.classes.Narrow(p.roster.narrow > 0) {
-		p.work.reclass()
+		p.work.reclass(p.work.jobs...)
 	}
 }
 

@@ -57,9 +57,9 @@ func (k *work) addJob(e step.JobAdded, now time.Duration) {
 	k.line(j)
 }
 
-// reclass finds the classes of all jobs anew.
-func (k *work) reclass() {
-	for _, j := range k.jobs {
+// reclass finds the classes of jobs anew.
+func (k *work) reclass(jobs ...*openJob) {
+	for _, j := range jobs {
 		c := k.roster.class(j.spec, j.owner)
 		k.roster.classes.Close(j.class)
 		j.class = c

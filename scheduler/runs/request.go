@@ -2,6 +2,7 @@ package runs
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,6 +37,8 @@ type Request struct {
 // Kind is that of the event which a request leads to, or one that came with what it says.
 func (q Request) Kind() event.Kind {
 	switch {
+	case q.Submit != nil && hasQuorum(q.Submit.Def), q.Set != nil && hasQuorum(q.Set.Def):
+		return event.QuorumOfRun()
 	case q.Submit != nil && q.Submit.Group == "":
 		return event.KindFlowSubmitted
 	case q.Stop != nil:
@@ -44,6 +47,14 @@ func (q Request) Kind() event.Kind {
 		return event.KindFlowRetried
 	}
 	return event.KindScheduleSet
+}
+
+// hasQuorum reports whether a definition says how many steps must complete.
+func hasQuorum(def json.RawMessage) bool {
+	var d struct {
+		Quorum int `json:"quorum"`
+	}
+	return json.Unmarshal(def, &d) == nil && d.Quorum > 0
 }
 
 // Answer says what came of a Request.

@@ -32,7 +32,7 @@ func proving() bool { return os.Getenv("SKEIN_PROVE") == "1" }
 
 // paths are of all pages; SKEIN_PROVE=1 adds the tables of the network.
 func paths() []string {
-	all := []string{"", "network", "network?host=n1", "events", "lease", "jobs", "workflows", "workers", "onion"}
+	all := []string{"", "network", "network?host=n1", "events", "lease", "jobs", "workflows", "workers", "onion", "zones"}
 	if proving() {
 		all = append(all, "network?view=matrix", "network?view=links", "network?view=hosts")
 	}

@@ -152,6 +152,12 @@ func busy(t *testing.T) *double {
 			return said(200, row(fields{"schedules": schedules(ago)}))
 		case "/v1/jobs/jgoodaaaaaaaaaaaaaaaaaaaaaa":
 			return said(200, row(fields{"id": "jgoodaaaaaaaaaaaaaaaaaaaaaa", "anomalies": []fields{{"chunk": 17, "worker": long, "reason": "hosts computed different results, and this is the first"}, {"chunk": 18, "worker": long, "reason": "the mean strays"}}}))
+		case "/v1/zones":
+			return said(200, row(fields{"holder": "host1", "term": 7, "unzoned": 1, "zones": []fields{
+				{"zone": "zone-0", "health": "degraded", "why": "of 3 workers: 1 stuck, 1 not ready, 1 overloaded", "for_seconds": 725.0, "hosts": 3, "alive": 2, "drained": 1, "slots": 240, "free": 17, "queued": 1234, "voters": 2, "rtt_seconds": 0.0004, "rtt_from": "measured"},
+				{"zone": "zone-1", "health": "unhealthy", "why": "none of 2 hosts is alive", "for_seconds": 12.5, "hosts": 2, "alive": 0, "drained": 0, "slots": 0, "free": 0, "queued": 0, "voters": 1, "rtt_seconds": nil},
+				{"zone": "a-zone-with-a-long-name-in-rome", "health": "healthy", "for_seconds": 400000.0, "hosts": 30, "alive": 30, "drained": 0, "slots": 8, "free": 8, "queued": 0, "voters": 2, "rtt_seconds": 0.2513, "rtt_from": "estimated"},
+			}}))
 		case "/v1/workflows/" + runID:
 			return said(200, row(withOutputs(run)))
 		case "/v1/replay":
@@ -256,6 +262,7 @@ func TestLooks(t *testing.T) {
 			{path: "workflows/" + queuedID, wait: `document.querySelectorAll("[aria-label^='runs that share'] tbody tr").length === 2`},
 			{path: "workflows/" + runID + "?step=price_of_each_book", wait: `document.querySelectorAll("a.step").length === 10 && document.body.textContent.includes("mean 17.25") && document.body.textContent.includes("that of a-host")`},
 			{path: "workers"},
+			{path: "zones", wait: `document.querySelectorAll("section.card").length >= 4`},
 			{path: "onion"},
 			{path: "network?host=a-host-with-a-long-name-in-frankfurt", wait: `document.querySelector("aside dl")`},
 			{path: "?at=" + at, wait: `document.querySelector("#replay") && document.querySelector("path.density")?.getAttribute("d").length > 20`},

@@ -154,7 +154,7 @@ var flagValue = map[string]completer{
 	"color": fixed("auto", "always", "never"), "output": fixed("table", "wide", "tsv", "csv", "json", "jsonl", "toml"),
 	"profile": fixed(cluster.ProfileClassic, cluster.ProfileLAN, cluster.ProfileFast), "log-level": fixed("trace", "debug", "info", "warn", "error"),
 	"mode": argument["MODE"], "via": fixed(api.ViaOnion, api.ViaMaster),
-	"topics": fixed("status", "members", "links", "lease", "terms", "workers", "jobs", "onion", "events"),
+	"topics": fixed("status", "members", "links", "lease", "terms", "workers", "zones", "jobs", "workflows", "onion", "events"),
 }
 
 // flagValueOf is flagValue of one command.

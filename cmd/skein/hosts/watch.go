@@ -19,10 +19,10 @@ func watchCommand(a *cli.App) *cobra.Command {
 		Use:   "watch",
 		Short: "What the cluster shows, and each change of it, for programs",
 		Long: "Prints one JSON value per line, as docs/watch.md describes: a snapshot of each topic,\n" +
-			"then what changes. Topics are status, members, links, lease, terms, workers, jobs,\n" +
-			"workflows, load, onion and events; without --topics all but the links and the events. It survives restarts of\n" +
-			"the daemon: it then begins again with snapshots, and no event of the log is missed or\n" +
-			"comes twice.",
+			"then what changes. Topics are status, members, links, lease, terms, workers, zones,\n" +
+			"jobs, workflows, load, onion and events; without --topics all but the links, the zones\n" +
+			"and the events. It survives restarts of the daemon: it then begins again with snapshots,\n" +
+			"and no event of the log is missed or comes twice.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.Output != "" && a.Output != "table" && a.Output != "jsonl" {

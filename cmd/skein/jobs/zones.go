@@ -35,7 +35,7 @@ func (z *zoneFlags) flags(x *pflag.FlagSet) {
 	x.IntVar(&z.count, "zone-count", 0, "in so many zones, which the holder chooses: of --zone, or of all")
 	x.StringSliceVar(&z.prefer, "zone-prefer", nil, "with --zone-count: these before others that are as healthy")
 	x.StringVar(&z.spread, "spread", spreadSplit, "split: one job over the zones; each: the whole job in each zone, as a workflow run")
-	x.StringVar(&z.policy, "zone-policy", string(flow.BestEffort), "with --spread each: best_effort (end when all have) or fail_fast (with the first failure)")
+	x.StringVar(&z.policy, "zone-policy", string(flow.BestEffort), "with --spread each: best_effort (end when all have), quorum (once most have completed) or fail_fast (with the first failure)")
 	x.DurationVar(&z.deadline, "zone-deadline", 0, "with --spread each: time after which a zone's job ends as timeout, like 2h")
 }
 
@@ -51,8 +51,8 @@ func (z zoneFlags) check(f jobFlags) error {
 		return cli.Usagef("--zone-prefer goes with --zone-count")
 	case !each && (z.policy != string(flow.BestEffort) || z.deadline != 0):
 		return cli.Usagef("--zone-policy and --zone-deadline go with --spread each")
-	case z.policy != string(flow.BestEffort) && z.policy != string(flow.FailFast):
-		return cli.Usagef("--zone-policy is %q, want %s or %s", z.policy, flow.BestEffort, flow.FailFast)
+	case z.policy != string(flow.BestEffort) && z.policy != string(flow.MostZones) && z.policy != string(flow.FailFast):
+		return cli.Usagef("--zone-policy is %q, want %s, %s or %s", z.policy, flow.BestEffort, flow.MostZones, flow.FailFast)
 	case z.deadline < 0 || z.deadline > job.MaxDeadline:
 		return cli.Usagef("--zone-deadline is %s, want at most %s", z.deadline, job.MaxDeadline)
 	case f.local && (each || z.count > 0):

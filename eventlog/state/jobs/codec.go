@@ -128,7 +128,7 @@ func waits(e *event.Event, id job.ID) bool {
 		Job job.ID `json:"job"`
 	}
 	switch e.Kind {
-	case event.KindJobQueued, event.KindJobStopped, event.KindJobDone, event.KindChunksAssigned, event.KindChunkFailed,
+	case event.KindJobQueued, event.KindJobZones, event.KindJobStopped, event.KindJobDone, event.KindChunksAssigned, event.KindChunkFailed,
 		event.KindChunkReclaimed, event.KindChunkSaved, event.KindChunksReleased, event.KindChunkAccepted, event.KindChunksAccepted:
 		return json.Unmarshal(e.Body, &body) == nil && body.Job == id && e.Term > 0
 	}

@@ -126,6 +126,12 @@ func (f *Fold) Apply(e *event.Event) (rebuild bool, refused []string) {
 				j.queued.First(canon.KeyOf(e), canon.Clip(b.Reason, cluster.MaxReason))
 			}
 		}
+	case event.KindJobZones:
+		if b, ok := read[event.JobZones](f, e); ok {
+			if j := f.ready(b.Job, e); j != nil {
+				f.note(j, j.move(canon.KeyOf(e), b))
+			}
+		}
 	case event.KindJobStopped:
 		if b, ok := read[event.JobStopped](f, e); ok {
 			if j := f.ready(b.Job, e); j != nil {

@@ -173,7 +173,7 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 		reflect.TypeFor[job.Spec](): 13, reflect.TypeFor[job.Result](): 10, reflect.TypeFor[job.Anomaly](): 3, reflect.TypeFor[job.Span](): 2,
 		reflect.TypeFor[job.WorkShare](): 3, reflect.TypeFor[job.Metric](): 6, reflect.TypeFor[job.Sketch](): 4, reflect.TypeFor[foldedJob](): 15, reflect.TypeFor[left](): 2, reflect.TypeFor[job.File](): 2, reflect.TypeFor[job.OutputSum](): 3,
 		reflect.TypeFor[tally](): 7, reflect.TypeFor[Logged](): 3, reflect.TypeFor[work](): 8, reflect.TypeFor[tree](): 3, reflect.TypeFor[tombstone](): 3,
-		reflect.TypeFor[stop](): 3, reflect.TypeFor[chunk](): 4, reflect.TypeFor[accept](): 5, reflect.TypeFor[try](): 9,
+		reflect.TypeFor[stop](): 3, reflect.TypeFor[placing](): 2, reflect.TypeFor[chunk](): 4, reflect.TypeFor[accept](): 5, reflect.TypeFor[try](): 9,
 		reflect.TypeFor[Failure](): 7, reflect.TypeFor[waiting](): 2, reflect.TypeFor[Fold](): 7, /* with scratch, which means nothing */
 	} {
 		if typ.NumField() != want {

@@ -20,9 +20,9 @@ type foldedJob struct {
 	bad         uint64    // events that could not be what they say
 	total       int       // chunks
 
-	queued canon.Register[string]        // why it waited at first
-	stop   canon.Register[stop]          // the first intent to end it
-	done   canon.Register[event.JobDone] // the first end, without its result
+	placing
+	stop canon.Register[stop]          // the first intent to end it
+	done canon.Register[event.JobDone] // the first end, without its result
 	// sealed is the result for good, as the first end that has one tells it:
 	// what is learned of the chunks afterwards no longer changes it.
 	sealed canon.Register[*job.Result]
@@ -31,6 +31,12 @@ type foldedJob struct {
 	work    work // empty once the job is sealed
 	outputs outputs
 	saves   saves // of open chunks
+}
+
+// placing is where a job was put.
+type placing struct {
+	queued canon.Register[string]   // why it waited at first
+	zones  canon.Register[[]string] // in which it runs by now; none: its spec says it
 }
 
 // stop is an intent to end a job.

@@ -20,6 +20,7 @@ type Job struct {
 	State     job.State `json:"state"`
 	Reason    string    `json:"reason,omitempty"`
 	Queued    string    `json:"queued,omitempty"`  // why it waited at first
+	Zones     []string  `json:"zones,omitempty"`   // in which what has not begun runs; none: in those of Spec
 	Stopped   bool      `json:"stopped,omitempty"` // is to end
 	StoppedBy string    `json:"stopped_by,omitempty"`
 	// StopReason and StopCause belong to Stopped.
@@ -156,7 +157,7 @@ func (j *foldedJob) summary() Job {
 	v := Job{
 		ID: j.id, Spec: j.spec, Owner: j.owner, State: j.state(), Reason: j.done.V.Reason,
 		Queued: j.queued.V, Stopped: !j.stop.At.IsZero(), StoppedBy: j.stop.V.actor, StopReason: j.stop.V.reason,
-		StopCause: j.stop.V.cause, Chunks: j.total,
+		StopCause: j.stop.V.cause, Zones: j.zones.V, Chunks: j.total,
 		Counts: ChunkCounts{
 			Pending: j.work.count[chunkPending], Assigned: j.work.count[chunkAssigned],
 			Accepted: j.work.count[chunkAccepted], Failed: j.work.count[chunkFailed] + j.work.count[chunkParked], Parked: j.work.count[chunkParked],

@@ -59,6 +59,12 @@ type JobReleased struct {
 	Actor string
 }
 
+// JobMoved says in which zones what has not begun of a job runs from now on.
+type JobMoved struct {
+	Job   job.ID
+	Zones []string
+}
+
 // JobConcluded ends a job that waits for an operator, as one that does not wait.
 type JobConcluded struct{ Job job.ID }
 
@@ -181,6 +187,7 @@ func (JobAdded) event()           {}
 func (JobStopped) event()         {}
 func (JobReleased) event()        {}
 func (JobConcluded) event()       {}
+func (JobMoved) event()           {}
 func (WorkerConnected) event()    {}
 func (WorkerDisconnected) event() {}
 func (HealthChanged) event()      {}
@@ -205,6 +212,9 @@ func (e JobStopped) String() string { return fmt.Sprintf("job_stopped %s by %s",
 
 // String implements fmt.Stringer.
 func (e JobConcluded) String() string { return fmt.Sprintf("job_concluded %s", e.Job) }
+
+// String implements fmt.Stringer.
+func (e JobMoved) String() string { return fmt.Sprintf("job_moved %s to %v", e.Job, e.Zones) }
 
 // String implements fmt.Stringer.
 func (e JobReleased) String() string { return fmt.Sprintf("job_released %s by %s", e.Job, e.Actor) }

@@ -18,6 +18,7 @@ const pages: [string, string, (p: { route: Route }) => any][] = [
   ["workers", "Workers", later(() => import("./rest").then((m) => m.WorkersPage))],
   ["onion", "Onion", later(() => import("./rest").then((m) => m.OnionPage))],
   ["load", "Load", later(() => import("./load").then((m) => m.LoadsPage), true)],
+  ["zones", "Zones", later(() => import("./zones").then((m) => m.ZonesPage), true)],
 ];
 const Drawer = later(() => import("./rest").then((m) => m.Drawer));
 const AsOf = later(() => import("./rest").then((m) => m.AsOf));
@@ -91,7 +92,7 @@ export function Shell() {
         return;
       }
       if (e.target instanceof HTMLInputElement) return;
-      const n = Number(e.key);
+      const n = e.key === "0" ? 10 : Number(e.key);
       if (n >= 1 && n <= pages.length && e.key.length === 1) go(link(pages[n - 1]![0], [], host ? { host } : {}));
       if (e.key === "?") showHelp(true);
       if (e.key === "j" || e.key === "k") walkRows(e.key === "j" ? 1 : -1);
@@ -109,7 +110,7 @@ export function Shell() {
       <div class="brand"><strong>skein</strong> <span class="cluster"><Text most={40}>{state.hello?.cluster ?? ""}</Text></span>
         {state.hello && <span class="dim">seen from <Text most={40}>{state.hello.node}</Text></span>}</div>
       <nav aria-label="pages">{pages.map(([p, name], i) => <a key={p} href={link(p, [], host ? { host } : {})} aria-current={p === route.page ? "page" : undefined}>
-        <kbd aria-hidden="true">{i + 1}</kbd> {name}</a>)}</nav>
+        <kbd aria-hidden="true">{(i + 1) % 10}</kbd> {name}</a>)}</nav>
       <div class="tools">
         <Live silent={silent} />
         <button type="button" aria-pressed={!!at} onClick={() => go(here(route, { at: at ? "" : new Date().toISOString() }))}>as of</button>
