@@ -213,9 +213,9 @@ func (tb *tab) until(what, expression string) {
 		}
 		if time.Now().After(deadline) {
 			var at, came string
-			tb.value(`document.activeElement.outerHTML.slice(0, 200)`, &at)
+			tb.value(`document.activeElement.outerHTML.slice(0, 200) + "; the tab is " + document.visibilityState`, &at)
 			tb.value(`__keyboard.join("\n")`, &came)
-			tb.t.Fatalf("not within %s: %s; the keyboard is at %s\nwhere it was:\n%s\n%s", patience, what, at, came, tb.text("#app"))
+			tb.t.Fatalf("not within %s: %s; the keyboard is at %s\nwhere it was:\n%s\n%s", patience, what, at, came, tb.text("#app, #state"))
 		}
 		time.Sleep(30 * time.Millisecond)
 	}

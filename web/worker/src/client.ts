@@ -149,6 +149,7 @@ export class Client {
           }
           failures = 0;
           this.trouble = undefined;
+          this.o.changed?.();
           if (this.closed) {
             break;
           }
@@ -157,6 +158,7 @@ export class Client {
             this.desk.lost();
           }
           this.trouble = messageOf(error);
+          this.o.changed?.();
           failures++;
           const most = Math.min(longest, shortest * 2 ** failures);
           await sleep(shortest + Math.random() * (most - shortest));
