@@ -315,7 +315,7 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, w *work, m *members, o 
 func (d *daemon) newStatus(relief *relief.Relief) (*status.Server, *door.Inside, error) {
 	so := status.Options{
 		Socket: d.cfg.Status.Socket, Group: d.cfg.Status.Group, Backend: d.backend, Version: d.o.Version, Cluster: d.id.clusterName(),
-		ClusterID: d.id.Cluster.String(), Bearer: d.cfg.API.Bearer, Tokens: registry.New(d.history), Hosts: d.cfg.API.Names, Log: d.log, Registerer: d.reg, Gatherer: d.reg, Enter: relief.Enter, Paused: relief.Pauses,
+		ClusterID: d.id.Cluster.String(), Bearer: d.cfg.API.Bearer, Tokens: registry.New(d.history), Hosts: d.cfg.API.Names, Log: d.log, Registerer: d.reg, Gatherer: d.reg, Enter: relief.Enter, Paused: relief.Slows,
 		API: door.API{
 			Listen: d.cfg.API.Listen, Open: d.listen, TLSCert: d.cfg.API.TLSCert, TLSKey: d.cfg.API.TLSKey, Dir: d.cfg.StateDir, Origins: d.cfg.API.Origins,
 		},

@@ -42,6 +42,9 @@ func levelOf(score float64) Level {
 	return l
 }
 
+// Slows says that watches are told at most once a second.
+func (l Level) Slows() bool { return l >= Elevated }
+
 // Pauses says that what can wait does: checks of the whole log, the collection of old
 // segments, snapshots that nobody asked for. A host whose processors are full of chunks
 // is elevated for days, in which the log must not grow without bound.

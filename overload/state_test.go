@@ -285,6 +285,22 @@ func TestOrderOfShedding(t *testing.T) {
 	}
 }
 
+// TestWhatALevelDoes is the table of docs/overload.md.
+func TestWhatALevelDoes(t *testing.T) {
+	for level, want := range []struct{ slows, pauses, chunks, gives, holds, told bool }{
+		Normal:   {chunks: true, holds: true},
+		Elevated: {slows: true, chunks: true, holds: true},
+		High:     {slows: true, pauses: true, holds: true, told: true},
+		Severe:   {slows: true, pauses: true, gives: true, holds: true, told: true},
+		Critical: {slows: true, pauses: true, gives: true, told: true},
+	} {
+		l := Level(level) //nolint:gosec // one of five
+		if got := (struct{ slows, pauses, chunks, gives, holds, told bool }{l.Slows(), l.Pauses(), l.TakesChunks(), l.GivesUpLease(), l.MayHold(), l.Told()}); got != want {
+			t.Errorf("%s: %+v, want %+v", l, got, want)
+		}
+	}
+}
+
 func BenchmarkStep(b *testing.B) {
 	var s State
 	m := calm()

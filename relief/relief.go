@@ -214,5 +214,8 @@ func (r *Relief) changed(from, to overload.Level, v pressure.View) {
 	r.o.Note(event.KindHostLoad, event.HostLoad{Level: to.String(), Was: from.String(), Signal: string(v.By), Score: v.Score})
 }
 
+// Slows says that watches are told less often.
+func (r *Relief) Slows() bool { return r.Level().Slows() }
+
 // Pauses says that what can wait does; a nil Relief knows of nothing.
 func (r *Relief) Pauses() bool { return r != nil && r.Level().Pauses() }
