@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/backend/convert"
+	"github.com/skein-project/skein/backend/kept"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
@@ -66,6 +67,7 @@ func (g *ground) openHistory(id *identity, p *peers) (*history, error) {
 		Promised:       p.voterTerm,
 		Dial:           p.dialer(wire.Proto),
 		Peers:          p.reachable,
+		Near:           func() []cluster.NodeID { return kept.Near(p.view()) },
 		Said:           p.logOf,
 		Wall:           g.o.Wall,
 		Stamp:          journal.NewClock(wall, sysclock.Boot, func() bool { return journal.Agreed(p.svc.View(), g.conf().Tolerance) }, g.timing).Now,

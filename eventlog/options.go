@@ -51,6 +51,8 @@ type Options struct {
 	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
 	// Peers lists the hosts to pull from. nil: none.
 	Peers func() []cluster.NodeID
+	// Near lists those of them that are in the zone of this host, if not all are. nil: none.
+	Near func() []cluster.NodeID
 
 	// OnPoison is called from the writer when an I/O error ends writing, each
 	// time. It must not block.

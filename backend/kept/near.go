@@ -7,9 +7,9 @@ import (
 	"github.com/skein-project/skein/coord"
 )
 
-// near lists the hosts that live in the zone of this one; none where all hosts are in it,
+// Near lists the hosts that live in the zone of this one; none where all hosts are in it,
 // or it names no zone.
-func near(v *coord.View) (out []cluster.NodeID) {
+func Near(v *coord.View) (out []cluster.NodeID) {
 	self, ok := v.Member(v.Self)
 	if !ok || self.Zone == "" {
 		return nil

@@ -32,7 +32,7 @@ func TestNear(t *testing.T) {
 		"not a member": {view("n9", "a", "b"), nil},
 		"some in none": {view("n1", "a", "a", ""), []cluster.NodeID{"n2"}},
 	} {
-		if got := near(c.v); !slices.Equal(got, c.want) {
+		if got := Near(c.v); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

@@ -33,9 +33,11 @@ func (r *Replicator) followLoop(ctx context.Context) {
 	if r.o.PullEvery < 0 {
 		return
 	}
+	near := true // whom it follows may be in its zone
 	for {
-		if peer, ok := r.peerToFollow(); ok {
+		if peer, ok := r.peerToFollow(near); ok {
 			err := r.follow(ctx, peer)
+			near = err == nil || !near
 			r.m.following.Set(0)
 			r.follows.Store(false)
 			if err != nil && ctx.Err() == nil {
@@ -66,12 +68,18 @@ func (r *Replicator) followLoop(ctx context.Context) {
 	}
 }
 
-// peerToFollow chooses whom to follow: mostly a voter, at times any host, since
-// each serves only so many. A voter follows nobody.
-func (r *Replicator) peerToFollow() (cluster.NodeID, bool) {
+// peerToFollow chooses whom to follow: near says that it may be the one in this host's zone
+// that upstream says. Else it is mostly a voter, at times any host, since each serves only
+// so many. A voter follows nobody.
+func (r *Replicator) peerToFollow(near bool) (cluster.NodeID, bool) {
 	cfg := r.Voters()
 	if cfg.IsZero() || cfg.Has(r.o.Self) {
 		return "", false
+	}
+	if here := r.near(); near && len(here) > 0 && r.o.Float() >= farShare {
+		if to, ok := upstream(r.o.Self, here, cfg.Has); ok {
+			return to, true
+		}
 	}
 	peers := slices.DeleteFunc(slices.Clone(r.o.Peers()), func(n cluster.NodeID) bool { return n == r.o.Self })
 	voters := slices.DeleteFunc(slices.Clone(peers), func(n cluster.NodeID) bool { return !cfg.Has(n) })
@@ -94,6 +102,7 @@ func (r *Replicator) follow(ctx context.Context, peer cluster.NodeID) error {
 	}
 	defer conn.Close()
 	p := &puller{r: r, conn: conn}
+	idle := 0 // answers in a row without anything new
 	for ctx.Err() == nil {
 		heads, err := conn.askChanges(r.st.Digest())
 		if err != nil {
@@ -102,9 +111,13 @@ func (r *Replicator) follow(ctx context.Context, peer cluster.NodeID) error {
 		r.m.following.Set(1)
 		r.follows.Store(true)
 		if len(heads) == 0 {
+			if idle++; idle >= staleAnswers && r.otherwise(peer) {
+				return fmt.Errorf("%w: %s", errStale, peer)
+			}
 			_ = wait.For(ctx, followGap) // it should have waited itself
 			continue
 		}
+		idle = 0
 		if _, err := r.OwnElsewhere(ctx, heads); err != nil {
 			return err
 		}

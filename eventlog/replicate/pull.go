@@ -16,7 +16,7 @@ import (
 	"github.com/skein-project/skein/internal/wait"
 )
 
-// pullLoop pulls from a random peer now and then. It ends when ctx ends.
+// pullLoop pulls from a random peer now and then, mostly of this host's zone. It ends when ctx ends.
 func (r *Replicator) pullLoop(ctx context.Context) {
 	if r.o.PullEvery < 0 {
 		return
@@ -34,6 +34,12 @@ func (r *Replicator) pullLoop(ctx context.Context) {
 		peers := slices.DeleteFunc(slices.Clone(r.o.Peers()), func(n cluster.NodeID) bool { return n == r.o.Self || r.same(n, own) })
 		if len(peers) == 0 {
 			continue
+		}
+		if here := r.near(); len(here) > 0 && r.o.Float() >= farShare {
+			far := func(n cluster.NodeID) bool { return !slices.Contains(here, n) }
+			if own := slices.DeleteFunc(slices.Clone(peers), far); len(own) > 0 {
+				peers = own
+			}
 		}
 		peer := peers[int(r.o.Float()*float64(len(peers)))%len(peers)]
 		if err := r.Sync(ctx, peer); err != nil && ctx.Err() == nil {

@@ -56,6 +56,9 @@ type Options struct {
 	Promised  func() cluster.Term
 	Dial      func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
 	Peers     func() []cluster.NodeID
+	// Near lists the hosts of this host's zone that live, where there are others; nil or
+	// none: nobody is nearer. It is optional.
+	Near func() []cluster.NodeID
 	// Said is what a peer said of its log a moment ago: the digest of its heads.
 	// It is optional.
 	Said func(cluster.NodeID) (digest [16]byte, ok bool)

@@ -15,22 +15,27 @@ const maxNear = 3
 // nearTime bounds a fetch in the own zone: what is so slow is as far as any other.
 const nearTime = 30 * time.Second
 
-// fetchNear fetches h from the own zone, if it is there. Where those in from, which have
-// it, are in that zone themselves there is nothing to look for. What does not go well is
-// no failure: the others are asked next.
-func (a *Store) fetchNear(ctx context.Context, h cluster.Hash, from []cluster.NodeID) bool {
+// nearest lists hosts of the own zone that are asked for h before those in from, which have
+// it. Where one of these is in that zone itself there is nothing to look for.
+func (a *Store) nearest(h cluster.Hash, from []cluster.NodeID) []cluster.NodeID {
 	if a.opts.Near == nil {
-		return false
+		return nil
 	}
 	near := a.opts.Near()
 	if slices.ContainsFunc(from, func(n cluster.NodeID) bool { return slices.Contains(near, n) }) {
-		return false
+		return nil
 	}
 	places := make([]Place, len(near))
 	for i, n := range near {
 		places[i].Node = n
 	}
-	for _, p := range Copies(h, places, maxNear) {
+	return Copies(h, places, maxNear)
+}
+
+// fetchNear fetches h from the own zone, if it is there. What does not go well is no
+// failure: the others are asked next.
+func (a *Store) fetchNear(ctx context.Context, h cluster.Hash, from []cluster.NodeID) bool {
+	for _, p := range a.nearest(h, from) {
 		limited, cancel := context.WithTimeout(ctx, nearTime)
 		err := a.fetchFrom(limited, h, p)
 		cancel()

@@ -13,14 +13,14 @@ import (
 	"github.com/skein-project/skein/cluster"
 )
 
-// Get reads h, at most limit bytes, from here or else from whoever has it, and verifies
-// it. What comes from another host is not stored here.
+// Get reads h, at most limit bytes, from here or else from whoever has it, in the own zone
+// first, and verifies it. What comes from another host is not stored here.
 func (a *Store) Get(ctx context.Context, h cluster.Hash, limit int64) ([]byte, error) {
 	if b, err := a.Read(h, limit); err == nil || !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrCorrupt) {
 		return b, err
 	}
 	errs := []error{fmt.Errorf("get artefact %s: %w", h, ErrNotFound)}
-	for _, p := range a.opts.Peers() {
+	for _, p := range a.trusted(h, slices.Concat(a.nearest(h, nil), a.opts.Peers())) {
 		b, err := a.getFrom(ctx, h, p, limit)
 		if err == nil {
 			return b, nil
@@ -56,8 +56,8 @@ func (a *Store) getFrom(ctx context.Context, h cluster.Hash, peer cluster.NodeID
 	return buf.Bytes(), nil
 }
 
-// Stream opens h, which has so many bytes, here, or at the first of the hosts in from, then
-// of all, that has it. What is read is verified: instead of its last bytes comes ErrCorrupt,
+// Stream opens h, which has so many bytes, here, or at the first that has it of a few hosts
+// of the own zone, then of those in from, then of all. What is read is verified: instead of its last bytes comes ErrCorrupt,
 // and then who has it so is not asked first again. Nothing is stored here. The caller
 // closes it.
 func (a *Store) Stream(ctx context.Context, h cluster.Hash, size int64, from []cluster.NodeID) (io.ReadCloser, error) {
@@ -75,7 +75,7 @@ func (a *Store) Stream(ctx context.Context, h cluster.Hash, size int64, from []c
 		}
 	}
 	errs := []error{fmt.Errorf("read artefact %s: %w", h, ErrNotFound)}
-	for _, p := range a.trusted(h, slices.Concat(from, a.opts.Peers())) {
+	for _, p := range a.trusted(h, slices.Concat(a.nearest(h, from), from, a.opts.Peers())) {
 		conn, reply, err := a.ask(ctx, p, blobRequest{Op: opGet, Hash: h})
 		switch {
 		case err == nil && reply.Size == size:

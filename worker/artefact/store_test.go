@@ -479,6 +479,30 @@ func TestFetchInTheOwnZone(t *testing.T) {
 		t.Errorf("the host elsewhere was asked %d times for 20 artefacts that four hosts fetch", asked["a"])
 	}
 	mu.Unlock()
+	// What is read, and not kept, comes from there too.
+	read := put(t, stores["a"], "read")
+	if err := stores["b"].Fetch(t.Context(), read, nil); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	asked["a"] = 0
+	mu.Unlock()
+	r, err := stores["c"].Stream(t.Context(), read, 4, []cluster.NodeID{"a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(r); err != nil || string(text) != "read" {
+		t.Errorf("%q %v", text, err)
+	}
+	r.Close()
+	if text, err := stores["d"].Get(t.Context(), read, 9); err != nil || string(text) != "read" {
+		t.Errorf("%q %v", text, err)
+	}
+	mu.Lock()
+	if asked["a"] != 0 {
+		t.Errorf("the host elsewhere was asked %d times for what is near", asked["a"])
+	}
+	mu.Unlock()
 	// Who is near and named is asked itself; one that is near and down is no obstacle.
 	h := put(t, stores["b"], "near")
 	if err := stores["c"].Fetch(t.Context(), h, []cluster.NodeID{"b"}); err != nil {
@@ -488,6 +512,11 @@ func TestFetchInTheOwnZone(t *testing.T) {
 	delete(nodes, "c")
 	delete(nodes, "e")
 	far := put(t, stores["a"], "far")
+	if r, err := stores["d"].Stream(t.Context(), far, 3, []cluster.NodeID{"a"}); err != nil {
+		t.Error(err)
+	} else {
+		r.Close()
+	}
 	if err := stores["d"].Fetch(t.Context(), far, []cluster.NodeID{"a"}); err != nil {
 		t.Fatal(err)
 	}
