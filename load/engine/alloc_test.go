@@ -35,7 +35,8 @@ traffic.main = { flow = "f", users = 1, for = "1s" }
 [[flow.f]]
 get = "http://127.0.0.1/?n=${random(1, 1000000)}"
 headers = { X-User = "${user}" }
-check = ["status == 200", "json('$.ok') == true"]`)
+check = ["status == 200", "json('$.ok') == true"]
+extract.token = { json = "$.token" }`)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -61,11 +62,32 @@ check = ["status == 200", "json('$.ok') == true"]`)
 	return u
 }
 
-// A steady iteration with a template, checks and all that is counted allocates nothing.
+// A steady iteration with a template, checks, a value and all that is counted allocates nothing.
 func TestSteadyIterationAllocatesNothing(t *testing.T) {
 	u := steady(t)
 	if n := testing.AllocsPerRun(500, func() { u.iterate(time.Time{}, false) }); n != 0 {
 		t.Errorf("%g allocations an iteration", n)
+	}
+}
+
+// A value is kept apart from the answer and from those of other slots, an empty one is one,
+// and where steps run at a time what another may read stays as it is.
+func TestKeep(t *testing.T) {
+	u := steady(t)
+	if got := string(u.slots[0]); got != "t-1" {
+		t.Fatalf("token is %q", got)
+	}
+	for _, kept := range [][][]byte{make([][]byte, 2), nil} {
+		u.kept = kept
+		text := []byte("one")
+		a, b := u.keep(0, text), u.keep(1, nil)
+		text[0] = 'X'
+		if string(a) != "one" || kept != nil && (b == nil || len(b) != 0) {
+			t.Errorf("%q %q", a, b)
+		}
+		if again := u.keep(0, []byte("two")); string(again) != "two" || kept == nil && string(a) != "one" {
+			t.Errorf("%q, and before that %q", again, a)
+		}
 	}
 }
 

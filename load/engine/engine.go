@@ -37,6 +37,7 @@ type Engine struct {
 	crowd
 	rows  []atomic.Uint64 // how many of each set were dealt
 	wait  sync.WaitGroup  // traffics and users
+	made  time.Time
 	began time.Time
 
 	cookies, shared, each bool // how connections and cookies are used
@@ -99,7 +100,7 @@ func New(o Options) (*Engine, error) {
 		o.Agent = "skein-load"
 	}
 	p := o.Plan
-	e := &Engine{o: o, net: newNetwork(o), rows: make([]atomic.Uint64, len(p.Sets))}
+	e := &Engine{o: o, made: time.Now(), net: newNetwork(o), rows: make([]atomic.Uint64, len(p.Sets))}
 	e.cookies = p.HTTP.Cookies != "off"
 	e.shared, e.each = p.HTTP.Connections == "shared", p.HTTP.Connections == "request"
 	e.ending, e.over = make(chan struct{}), make(chan struct{})
@@ -145,6 +146,9 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
+
+// now is the time, by one reading of a clock, where time.Now is two.
+func (e *Engine) now() time.Time { return e.made.Add(time.Since(e.made)) }
 
 // length is when the last traffic ends.
 func (e *Engine) length() time.Duration {
@@ -318,16 +322,16 @@ func (e *Engine) deal(u *user) bool {
 
 // slow waits where an address of the internet would get more than it may.
 func (e *Engine) slow(u *user, o *origin) error {
-	now, d := time.Since(e.began), time.Duration(0)
 	most, one := e.o.PublicRate, 0.0
 	if e.o.Listed {
-		most, one = e.o.MaxRate, o.limits.At(now.Seconds())
+		most, one = e.o.MaxRate, o.limits.At(time.Since(e.began).Seconds())
 	} else if !o.public.Load() {
 		return nil
 	}
 	if most == 0 && one == 0 {
 		return nil
 	}
+	now, d := time.Since(e.began), time.Duration(0)
 	e.mu.Lock()
 	if most > 0 {
 		d = e.limit.Spend(bucket.Rate{PerSecond: most, Burst: max(1, most/10)}, 1, now)

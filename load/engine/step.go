@@ -34,7 +34,7 @@ func (a *answer) get(name string) string {
 // perform sends the request of a step, follows redirects as far as the step allows,
 // and judges the answer. It reports whether all is as it should be.
 func (u *user) perform(l *lane, st *load.Step, intended time.Time, own bool) bool {
-	l.begin = time.Now()
+	l.begin = u.e.now()
 	l.sample = stat.Sample{Series: st.Series}
 	if !intended.IsZero() {
 		l.set(stat.Late, max(0, l.begin.Sub(intended)))
@@ -63,8 +63,12 @@ func (u *user) perform(l *lane, st *load.Step, intended time.Time, own bool) boo
 		if u.e.hold.Closed() {
 			return l.end(st, load.Interrupted, nil)
 		}
+		l.ended = time.Time{}
 		err := l.exchange(o, method, st, deadline)
-		l.set(stat.Service, time.Since(l.begin))
+		if l.ended.IsZero() {
+			l.ended = u.e.now()
+		}
+		l.set(stat.Service, l.ended.Sub(l.begin))
 		if err != nil {
 			class := h1.ClassOf(err)
 			if class == load.Interrupted && !u.e.isOver() {
@@ -86,7 +90,7 @@ func (u *user) perform(l *lane, st *load.Step, intended time.Time, own bool) boo
 			return l.end(st, load.Protocol, err)
 		}
 		l.record(st, load.OK)
-		l.begin = time.Now()
+		l.begin = u.e.now()
 		l.sample = stat.Sample{Series: st.Series}
 	}
 }
@@ -182,10 +186,21 @@ func (l *lane) extract(st *load.Step) (load.Class, error) {
 		if v == nil {
 			return load.ExtractFailed, fmt.Errorf("the answer has no %s", e.Name)
 		}
-		// The step before may have the same memory still in use by others.
-		l.u.slots[e.Slot] = bytes.Clone(v)
+		l.u.slots[e.Slot] = l.u.keep(e.Slot, v)
 	}
 	return load.OK, nil
+}
+
+// keep is a copy of a value for a slot.
+func (u *user) keep(slot int, v []byte) []byte {
+	if u.kept == nil { // what was there may still be in use by another step
+		return bytes.Clone(v)
+	}
+	if u.kept[slot] == nil {
+		u.kept[slot] = make([]byte, 0, max(16, len(v))) // an empty value is one, too
+	}
+	u.kept[slot] = append(u.kept[slot][:0], v...)
+	return u.kept[slot]
 }
 
 func (l *lane) remember(o *origin) {
@@ -323,6 +338,7 @@ func (l *lane) exchange(o *origin, method string, st *load.Step, deadline time.T
 	}
 	t, err := c.Do(&h1.Request{Bytes: l.request, Head: method == http.MethodHead, KeepBody: st.NeedsBody || e.o.Trace != nil, Deadline: deadline}, &l.answer.h1)
 	l.open.Store(nil)
+	l.ended = t.End
 	l.set(stat.Send, t.Send)
 	if t.FirstByte > 0 {
 		l.set(stat.FirstByte, t.FirstByte)

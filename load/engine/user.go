@@ -24,13 +24,35 @@ type user struct {
 	lanes []*lane // one for each step that runs at a time
 
 	// What steps that run at a time share.
-	mu    sync.Mutex
+	mu    turns
 	rng   *rand.Rand
 	slots [][]byte
+	kept  [][]byte // memory of slots, used again where steps go one after the other
 	rows  [][]string
 	jar   cookies.Jar
 	own
 	failed []bool // by step
+}
+
+// turns is a lock for steps that run at a time. Where they go one after the other, on the
+// goroutine of the user, there is nobody to lock out.
+type turns struct {
+	sync.Mutex
+	alone bool
+}
+
+// Lock implements sync.Locker.
+func (t *turns) Lock() {
+	if !t.alone {
+		t.Mutex.Lock()
+	}
+}
+
+// Unlock implements sync.Locker.
+func (t *turns) Unlock() {
+	if !t.alone {
+		t.Mutex.Unlock()
+	}
 }
 
 // own are the connections of a user, with connections = "user".
@@ -54,6 +76,7 @@ type lane struct {
 	checks  []bool
 	sample  stat.Sample
 	begin   time.Time
+	ended   time.Time            // when the last byte came
 	open    atomic.Pointer[conn] // what is to be closed to end it
 }
 
@@ -68,6 +91,10 @@ func (e *Engine) newUser(flow *load.Flow) *user {
 	u := &user{
 		e: e, flow: flow, n: n, bank: e.shards[n%uint64(len(e.shards))], wake: make(chan arrival, 1),
 		rng: rand.New(rand.NewPCG(e.o.Seed, n)), slots: make([][]byte, len(e.o.Plan.Slots)), failed: make([]bool, len(flow.Steps)),
+		mu: turns{alone: !flow.Graph},
+	}
+	if !flow.Graph {
+		u.kept = make([][]byte, len(u.slots))
 	}
 	if len(e.o.Plan.Sets) > 0 {
 		u.rows = make([][]string, len(e.o.Plan.Sets))

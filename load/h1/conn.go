@@ -63,9 +63,9 @@ func protocol(format string, args ...any) error {
 // Times are those of the parts of a request.
 type Times struct {
 	Send      time.Duration // until all of it was written
-	FirstByte time.Duration // from then to the first byte of the answer
-	Receive   time.Duration // from then to the last
-	End       time.Time
+	FirstByte time.Duration // from then to the first bytes of the answer
+	Receive   time.Duration // from then to the last; 0: they came with the first
+	End       time.Time     // when those came
 }
 
 // Request is what is sent.
@@ -81,8 +81,11 @@ type Conn struct {
 	net.Conn
 	buf    []byte
 	r, w   int
-	last   time.Time // when the last answer ended
-	socket *socket   // nil: TLS, or no connection of the kernel
+	born   time.Time
+	begin  time.Time     // of the request that is under way
+	heard  time.Duration // after it: when bytes came last
+	last   time.Time     // when the last answer ended
+	socket *socket       // nil: TLS, or no connection of the kernel
 	// want is the deadline of the request that is under way, set that of the connection.
 	// Without TLS, which does not bear one that passed, set may be an earlier one: it is
 	// moved when it has passed, not for each request.
@@ -91,7 +94,7 @@ type Conn struct {
 
 // NewConn takes over a connection.
 func NewConn(c net.Conn) *Conn {
-	out := &Conn{Conn: c, buf: make([]byte, firstBuffer)}
+	out := &Conn{Conn: c, buf: make([]byte, firstBuffer), born: time.Now()}
 	out.socket = newSocket(out)
 	return out
 }
@@ -131,24 +134,25 @@ func (c *Conn) Do(req *Request, out *Response) (t Times, err error) {
 	if c.r != c.w {
 		return t, protocol("the target sent %d bytes that nobody asked for", c.w-c.r)
 	}
-	begin := time.Now()
-	if err := c.until(req.Deadline, begin); err != nil {
+	c.begin = c.born.Add(time.Since(c.born)) // one reading of a clock, where time.Now is two
+	if err := c.until(req.Deadline, c.begin); err != nil {
 		return t, err
 	}
 	c.r, c.w = 0, 0
-	werr, err := c.open(req.Bytes, begin, &t)
+	werr, err := c.open(req.Bytes, &t)
 	if err != nil || werr != nil && ClassOf(werr) != load.Reset {
 		if werr != nil {
 			err = werr
 		}
-		t.End = begin.Add(time.Since(begin))
+		t.End = c.begin.Add(time.Since(c.begin))
 		return t, err
 	}
-	first := time.Since(begin)
+	first := c.heard
 	t.FirstByte = first - t.Send
-	err = c.answer(req, out)
-	end := time.Since(begin)
-	t.End, t.Receive = begin.Add(end), end-first
+	if err = c.answer(req, out); err != nil {
+		c.heard = time.Since(c.begin)
+	}
+	t.End, t.Receive = c.begin.Add(c.heard), c.heard-first
 	c.last = t.End
 	if err == nil && werr != nil {
 		out.Reusable = false
@@ -158,9 +162,9 @@ func (c *Conn) Do(req *Request, out *Response) (t Times, err error) {
 
 // open writes a request and reads the first bytes of its answer. A target may answer and
 // close before it has read all: werr is what went wrong with the write.
-func (c *Conn) open(req []byte, begin time.Time, t *Times) (werr, err error) {
+func (c *Conn) open(req []byte, t *Times) (werr, err error) {
 	if c.socket != nil {
-		n, took, err := c.socket.exchange(req, begin)
+		n, took, err := c.socket.exchange(req)
 		t.Send = took
 		switch all := n == len(req); {
 		case all && c.w > 0:
@@ -177,7 +181,7 @@ func (c *Conn) open(req []byte, begin time.Time, t *Times) (werr, err error) {
 	} else {
 		werr = c.put(req)
 	}
-	t.Send = time.Since(begin)
+	t.Send = time.Since(c.begin)
 	if werr != nil && ClassOf(werr) != load.Reset {
 		return werr, nil
 	}
@@ -198,7 +202,11 @@ func (c *Conn) put(b []byte) error {
 func (c *Conn) get(b []byte) (int, error) {
 	for {
 		n, err := c.Read(b)
-		if n > 0 || err == nil || !c.early(err) {
+		if n > 0 {
+			c.heard = time.Since(c.begin)
+			return n, err
+		}
+		if err == nil || !c.early(err) {
 			return n, err
 		}
 	}
@@ -266,42 +274,39 @@ func (c *Conn) answer(req *Request, out *Response) error {
 	return nil
 }
 
-var (
-	lineEnd = []byte("\n")
-	blank   = []byte("\n\r\n")
-	blankLF = []byte("\n\n")
-)
-
 // head reads one head into out.
 func (c *Conn) head(out *Response) error {
 	for seen := 0; ; {
-		n := headEnd(c.buf[c.r:c.w], seen)
-		if n > MaxHead || n < 0 && c.w-c.r > MaxHead {
+		n, whole := headEnd(c.buf[c.r:c.w], seen)
+		if n > MaxHead || !whole && c.w-c.r > MaxHead {
 			return protocol("the head of the answer has more than %d bytes", MaxHead)
 		}
-		if n >= 0 {
+		if whole {
 			out.head = append(out.head[:0], c.buf[c.r:c.r+n]...)
 			c.r += n
 			return out.parse()
 		}
-		seen = max(0, c.w-c.r-3)
+		seen = n
 		if err := c.fill(); err != nil {
 			return unexpected(err)
 		}
 	}
 }
 
-// headEnd is the length of the head that b begins with, -1 if it is not whole.
-func headEnd(b []byte, seen int) int {
-	end := -1
-	if i := bytes.Index(b[seen:], blank); i >= 0 {
-		end = seen + i + len(blank)
-		b = b[:end] // one that ends in bare line feeds may come before
+// headEnd looks for the empty line with which the head ends that b begins with, from the
+// line on that begins at seen. It returns where the head ends, or if it is not whole, where
+// its last line begins.
+func headEnd(b []byte, seen int) (n int, whole bool) {
+	for {
+		i := bytes.IndexByte(b[seen:], '\n')
+		if i < 0 {
+			return seen, false
+		}
+		line := seen
+		if seen += i + 1; i == 0 || i == 1 && b[line] == '\r' {
+			return seen, true
+		}
 	}
-	if i := bytes.Index(b[seen:], blankLF); i >= 0 {
-		end = seen + i + len(blankLF)
-	}
-	return end
 }
 
 // unexpected: an end in the midst of an answer.
@@ -413,7 +418,7 @@ func (c *Conn) chunks(keep bool, out *Response) error {
 // line takes a line without its end, which is CR LF.
 func (c *Conn) line(most int) ([]byte, error) {
 	for {
-		i := bytes.Index(c.buf[c.r:c.w], lineEnd)
+		i := bytes.IndexByte(c.buf[c.r:c.w], '\n')
 		if i < 0 && c.w-c.r > most || i > most+1 {
 			return nil, protocol("a line of a chunk has more than %d bytes", most)
 		}
@@ -453,7 +458,7 @@ loop:
 			return 0, protocol("a chunk has more than 15 digits of length")
 		}
 	}
-	rest := bytes.TrimLeft(line[digits:], " \t")
+	rest := trimBlanks(line[digits:])
 	if digits == 0 || len(rest) > 0 && rest[0] != ';' {
 		return 0, protocol("%.40q is no length of a chunk", line)
 	}

@@ -76,10 +76,11 @@ func (r *Response) parse() error {
 		if err != nil {
 			return err
 		}
-		r.fields = append(r.fields, field{at, at + colon, at + value, at + len(bytes.TrimRight(line, " \t"))})
-		if f := &r.fields[len(r.fields)-1]; f.end < f.value {
-			f.end = f.value
+		end := len(line)
+		for end > value && isBlank(line[end-1]) {
+			end--
 		}
+		r.fields = append(r.fields, field{at, at + colon, at + value, at + end})
 		at += n + 1
 	}
 	return nil
@@ -119,14 +120,11 @@ func (r *Response) statusLine(line []byte) error {
 
 // splitField finds the colon of a field, and where its value begins.
 func splitField(line []byte) (colon, value int, err error) {
-	colon = bytes.IndexByte(line, ':')
-	if colon <= 0 {
-		return 0, 0, protocol("%.40q is no field of a head", line)
+	for colon < len(line) && token[line[colon]] {
+		colon++
 	}
-	for _, c := range line[:colon] {
-		if !token[c] {
-			return 0, 0, protocol("%.40q is no name of a field", line[:colon])
-		}
+	if colon == 0 || colon == len(line) || line[colon] != ':' {
+		return 0, 0, protocol("%.40q is no field of a head", line)
 	}
 	for _, c := range line[colon+1:] {
 		if c < ' ' && c != '\t' || c == 0x7f {
@@ -134,10 +132,23 @@ func splitField(line []byte) (colon, value int, err error) {
 		}
 	}
 	value = colon + 1
-	for value < len(line) && (line[value] == ' ' || line[value] == '\t') {
+	for value < len(line) && isBlank(line[value]) {
 		value++
 	}
 	return colon, value, nil
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
+// trimBlanks is b without blanks at its ends; bytes.Trim makes a set of them each time.
+func trimBlanks(b []byte) []byte {
+	for len(b) > 0 && isBlank(b[0]) {
+		b = b[1:]
+	}
+	for len(b) > 0 && isBlank(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
 }
 
 // token are the bytes that names of fields are made of.
@@ -216,7 +227,7 @@ func has(list []byte, word string) bool {
 		} else {
 			list = nil
 		}
-		one = bytes.Trim(one, " \t")
+		one = trimBlanks(one)
 		if len(one) == len(word) && equalFold(one, word) {
 			return true
 		}

@@ -9,4 +9,4 @@ type socket struct{}
 
 func newSocket(*Conn) *socket { return nil }
 
-func (*socket) exchange([]byte, time.Time) (int, time.Duration, error) { return 0, 0, nil }
+func (*socket) exchange([]byte) (int, time.Duration, error) { return 0, 0, nil }

@@ -20,7 +20,6 @@ type socket struct {
 	// Of the request that is under way.
 	c     *Conn
 	req   []byte
-	begin time.Time
 	tried bool          // to write
 	wrote int           // bytes
 	took  time.Duration // for that
@@ -48,8 +47,8 @@ func newSocket(c *Conn) *socket {
 
 // exchange writes a request and reads the first bytes of what comes back. wrote is how much
 // of it was written: if that is not all, nothing was read.
-func (s *socket) exchange(req []byte, begin time.Time) (wrote int, took time.Duration, err error) {
-	s.req, s.begin, s.tried, s.wrote, s.took, s.err = req, begin, false, 0, 0, nil
+func (s *socket) exchange(req []byte) (wrote int, took time.Duration, err error) {
+	s.req, s.tried, s.wrote, s.took, s.err = req, false, 0, 0, nil
 	if err := s.raw.Read(s.turn); err != nil {
 		return s.wrote, s.took, err
 	}
@@ -60,8 +59,8 @@ func (s *socket) exchange(req []byte, begin time.Time) (wrote int, took time.Dur
 func (s *socket) next(fd uintptr) bool {
 	if !s.tried {
 		s.tried = true
-		n, err := syscall.Write(int(fd), s.req)
-		s.took = time.Since(s.begin)
+		n, err := write(fd, s.req)
+		s.took = time.Since(s.c.begin)
 		if err != nil {
 			if err != syscall.EAGAIN && err != syscall.EINTR { //nolint:errorlint // straight from the kernel
 				s.err = err
@@ -72,7 +71,7 @@ func (s *socket) next(fd uintptr) bool {
 		return n < len(s.req) // the rest is not for here
 	}
 	for {
-		n, err := syscall.Read(int(fd), s.c.buf[s.c.w:])
+		n, err := read(fd, s.c.buf[s.c.w:])
 		switch {
 		case err == syscall.EINTR: //nolint:errorlint // straight from the kernel
 			continue
@@ -84,6 +83,7 @@ func (s *socket) next(fd uintptr) bool {
 			s.err = io.EOF
 		default:
 			s.c.w += n
+			s.c.heard = time.Since(s.c.begin)
 		}
 		return true
 	}
