@@ -56,7 +56,7 @@ extract.token = { json = "$.token" }`)
 	e.began = time.Now()
 	u := e.newUser(p.Flows["f"])
 	u.iterate(time.Time{}, false)
-	if c := u.bank.cur.Series[0].Classes; c[load.OK] != 1 {
+	if c := u.bank.Swap().Series[0].Classes; c[load.OK] != 1 {
 		tb.Fatalf("%v %v", c, e.errors)
 	}
 	return u

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/skein-project/skein/load"
@@ -12,42 +11,6 @@ import (
 	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/load/stat"
 )
-
-// shard is where some of the users count. Two banks take turns.
-type shard struct {
-	mu         sync.Mutex
-	cur, spare *stat.Bank
-}
-
-func newShard(series, checks int) *shard {
-	return &shard{cur: stat.NewBank(series, checks), spare: stat.NewBank(series, checks)}
-}
-
-func (s *shard) record(x *stat.Sample) {
-	s.mu.Lock()
-	s.cur.Record(x)
-	s.mu.Unlock()
-}
-
-func (s *shard) iteration() {
-	s.mu.Lock()
-	s.cur.Iterations++
-	s.mu.Unlock()
-}
-
-func (s *shard) drop(series int) {
-	s.mu.Lock()
-	s.cur.Series[series].Classes[load.Dropped]++
-	s.mu.Unlock()
-}
-
-// swap returns what was counted since the last time, good until the next one.
-func (s *shard) swap() *stat.Bank {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cur, s.spare = s.spare, s.cur
-	return s.spare
-}
 
 const (
 	// stopGrace is what is under way has when somebody stops a run.
@@ -84,7 +47,7 @@ func newCollector(e *Engine) *collector {
 func (c *collector) take() {
 	c.window.Reset()
 	for _, s := range c.e.shards {
-		b := s.swap()
+		b := s.Swap()
 		c.window.Add(b)
 		b.Reset()
 	}

@@ -24,27 +24,30 @@ import (
 	"github.com/skein-project/skein/load/pace"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/rule"
+	"github.com/skein-project/skein/load/tally"
 )
 
 // Engine is one run. It is used once.
 type Engine struct {
 	o        Options
 	net      *network
-	shards   []*shard
+	shards   []*tally.Shard
 	traffics []*traffic
 	byStep   []*origin // nil: only known when a template is filled
 	globals  [][]byte  // what setup extracted
 	crowd
-	rows  []atomic.Uint64 // how many of each set were dealt
-	wait  sync.WaitGroup  // traffics and users
-	made  time.Time
-	began time.Time
+	rows []atomic.Uint64 // how many of each set were dealt
+	wait sync.WaitGroup  // traffics and users
+	times
 
 	cookies, shared, each bool // how connections and cookies are used
 	clients
 
 	state
 }
+
+// times of a run.
+type times struct{ made, began time.Time }
 
 // clients are those of net/http.
 type clients struct {
@@ -100,14 +103,14 @@ func New(o Options) (*Engine, error) {
 		o.Agent = "skein-load"
 	}
 	p := o.Plan
-	e := &Engine{o: o, made: time.Now(), net: newNetwork(o), rows: make([]atomic.Uint64, len(p.Sets))}
+	e := &Engine{o: o, times: times{made: time.Now()}, net: newNetwork(o), rows: make([]atomic.Uint64, len(p.Sets))}
 	e.cookies = p.HTTP.Cookies != "off"
 	e.shared, e.each = p.HTTP.Connections == "shared", p.HTTP.Connections == "request"
 	e.ending, e.over = make(chan struct{}), make(chan struct{})
 	e.errors, e.refused = map[errorKey]string{}, map[guard.Reason]uint64{}
 	e.h2, e.sockets = e.newH2(), e.newSocketClient()
 	for range runtime.GOMAXPROCS(0) {
-		e.shards = append(e.shards, newShard(len(p.Steps), len(p.Checks)))
+		e.shards = append(e.shards, tally.New(len(p.Steps), len(p.Checks)))
 	}
 	for _, st := range p.Steps {
 		if st.Dynamic {
@@ -428,7 +431,7 @@ func (e *Engine) track(l *lane) {
 // drop counts arrivals that nobody took.
 func (e *Engine) drop(f *load.Flow, n int) {
 	for range n {
-		e.shards[0].drop(f.Steps[0].Series)
+		e.shards[0].Drop(f.Steps[0].Series)
 	}
 }
 

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -230,7 +229,7 @@ func (n *network) dial(ctx context.Context, o *origin, deadline time.Time, proto
 	secure := tls.Client(raw, cfg)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		raw.Close()
-		return nil, addr, t, &h1.Error{Class: ended(ctx, tlsClass(err)), Err: fmt.Errorf("TLS with %s: %w", o.Host, err)}
+		return nil, addr, t, &h1.Error{Class: ended(ctx, h1.TLSClass(err)), Err: fmt.Errorf("TLS with %s: %w", o.Host, err)}
 	}
 	t.tls = time.Since(begin)
 	return secure, addr, t, nil
@@ -299,30 +298,10 @@ func ended(ctx context.Context, otherwise load.Class) load.Class {
 }
 
 func dialClass(err error) load.Class {
-	var blocked *blockedError
-	var timeout interface{ Timeout() bool }
-	switch {
-	case errors.As(err, &blocked):
+	if _, blocked := errors.AsType[*blockedError](err); blocked {
 		return load.Blocked
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return load.Refused
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.ENOBUFS):
-		return load.Generator
-	case errors.Is(err, syscall.ECONNRESET):
-		return load.Reset
-	case errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded):
-		return load.ConnectTimeout
 	}
-	return load.Unreachable
-}
-
-func tlsClass(err error) load.Class {
-	_, bad := errors.AsType[*tls.CertificateVerificationError](err)
-	_, name := errors.AsType[x509.HostnameError](err)
-	if bad || name {
-		return load.TLSVerify
-	}
-	return load.TLS
+	return h1.DialClass(err)
 }
 
 // gone reports whether the address of a connection is none of its origin any more.

@@ -105,7 +105,7 @@ func (l *lane) record(st *load.Step, class load.Class) {
 	if s.Have[stat.Service] {
 		l.set(stat.Latency, s.Times[stat.Service]+s.Times[stat.Late])
 	}
-	l.u.bank.record(s)
+	l.u.bank.Record(s)
 	l.u.e.noticed(s.Class)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/cookies"
 	"github.com/skein-project/skein/load/stat"
+	"github.com/skein-project/skein/load/tally"
 )
 
 // user goes through a flow, one iteration after the other.
@@ -17,19 +18,18 @@ type user struct {
 	e     *Engine
 	flow  *load.Flow
 	n     uint64
-	bank  *shard
+	bank  *tally.Shard
 	wake  chan arrival // of open traffic
 	leave atomic.Bool  // of closed traffic: this iteration is the last
 	iter  uint64
 	lanes []*lane // one for each step that runs at a time
 
 	// What steps that run at a time share.
-	mu    turns
-	rng   *rand.Rand
-	slots [][]byte
-	kept  [][]byte // memory of slots, used again where steps go one after the other
-	rows  [][]string
-	jar   cookies.Jar
+	mu  turns
+	rng *rand.Rand
+	values
+	rows [][]string
+	jar  cookies.Jar
 	own
 	failed []bool // by step
 }
@@ -53,6 +53,12 @@ func (t *turns) Unlock() {
 	if !t.alone {
 		t.Mutex.Unlock()
 	}
+}
+
+// values are what was extracted.
+type values struct {
+	slots [][]byte
+	kept  [][]byte // memory of slots, used again where steps go one after the other
 }
 
 // own are the connections of a user, with connections = "user".
@@ -90,7 +96,7 @@ func (e *Engine) newUser(flow *load.Flow) *user {
 	n := e.users.Add(1) - 1
 	u := &user{
 		e: e, flow: flow, n: n, bank: e.shards[n%uint64(len(e.shards))], wake: make(chan arrival, 1),
-		rng: rand.New(rand.NewPCG(e.o.Seed, n)), slots: make([][]byte, len(e.o.Plan.Slots)), failed: make([]bool, len(flow.Steps)),
+		rng: rand.New(rand.NewPCG(e.o.Seed, n)), values: values{slots: make([][]byte, len(e.o.Plan.Slots))}, failed: make([]bool, len(flow.Steps)),
 		mu: turns{alone: !flow.Graph},
 	}
 	if !flow.Graph {
@@ -184,7 +190,7 @@ func (u *user) iterate(intended time.Time, own bool) bool {
 		}
 		u.putLane(l)
 	}
-	u.bank.iteration()
+	u.bank.Iteration()
 	return true
 }
 
@@ -253,7 +259,7 @@ func (u *user) step(l *lane, i int, intended time.Time, own bool) {
 }
 
 func (u *user) skip(st *load.Step) {
-	u.bank.record(&stat.Sample{Series: st.Series, Class: load.Skipped})
+	u.bank.Record(&stat.Sample{Series: st.Series, Class: load.Skipped})
 }
 
 // close ends its connections.
