@@ -174,6 +174,11 @@ func TestRefusals(t *testing.T) {
 		{"flow = [", 1, ""},
 		{"warmup = 5\n" + traffic + step, 1, `want a time as "30s"`},
 		{strings.Repeat("#", MaxFile+1), 0, "at most"},
+		{traffic + strings.Repeat(step, MaxSteps+1), 195, "65 steps, at most 64"},
+		{traffic + strings.Repeat(step+"check = ["+strings.Repeat("\"status == 200\", ", 100)+"]\n", 3), 13, "300 checks, at most 256"},
+		{traffic + step + "check = [" + strings.Repeat("\"status == 200\", ", MaxChecks+1) + "]\n", 5, "at most 256"},
+		{"traffic.a = { flow = \"f\", rate = 1e7, for = \"1s\" }" + step, 1, "out of range"},
+		{"traffic.a = { flow = \"f\", users = 100001, for = \"1s\" }" + step, 1, "out of range"},
 	} {
 		in := inputs()
 		in.Rows["u"] = in.Rows["users"]
@@ -248,11 +253,13 @@ func TestRows(t *testing.T) {
 			t.Errorf("%s: %+v %v", file, r, err)
 		}
 	}
-	for file, text := range map[string]string{
-		"empty.csv": "", "names.csv": "a,b\n", "short.csv": "a,b\n1\n", "utf.csv": "a\n\xff\n", "a.json": "{}", "b.json": `[{"a":1},{"b":2}]`, "c.jsonl": "{", "a.txt": "x",
+	for file, x := range map[string]struct{ text, want string }{
+		"empty.csv": {"", "is empty"}, "names.csv": {"a,b\n", "has no rows"}, "short.csv": {"a,b\n1,2\n3\n", "line 3"}, "utf.csv": {"a\nx\n\xff\n", "line 3 is not UTF-8"},
+		"utf.jsonl": {"{\"a\":\"\xff\"}\n", "line 1 is not UTF-8"}, "a.json": {"{}", "want a list"}, "b.json": {`[{"a":1},{"b":2}]`, `row 2 lacks "a"`},
+		"c.jsonl": {"{\"a\":1}\n{", "row 2"}, "a.txt": {"x", "want a file named"},
 	} {
-		if r, err := ParseRows(file, []byte(text)); err == nil {
-			t.Errorf("%s: %+v", file, r)
+		if r, err := ParseRows(file, []byte(x.text)); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %+v, %v, want %q", file, r, err, x.want)
 		}
 	}
 }

@@ -292,6 +292,7 @@ func (s *Scenario) allFlows(top *table) {
 		return
 	}
 	steps, checks := 0, 0
+	var over [2]place // the first that are too many
 	for _, name := range slices.Sorted(maps.Keys(all.m)) {
 		v, _ := all.take(name)
 		if err := checkName(name); err != nil {
@@ -310,15 +311,21 @@ func (s *Scenario) allFlows(top *table) {
 				s.f.add(st.at.key("name"), "", "the flow has two steps %q", st.name)
 			}
 			seen[st.name] = true
-			steps, checks = steps+1, checks+len(st.checks)
+			if steps++; steps == MaxSteps+1 {
+				over[0] = st.at
+			}
+			before := checks
+			if checks += len(st.checks); checks > MaxChecks && before <= MaxChecks {
+				over[1] = st.at.key("check")
+			}
 			s.flows[name] = append(s.flows[name], st)
 		}
 	}
 	if steps > MaxSteps {
-		top.fail("flow", "", "there are %d steps, at most %d are allowed", steps, MaxSteps)
+		s.f.add(over[0], "", "the file has %d steps, at most %d are allowed", steps, MaxSteps)
 	}
 	if checks > MaxChecks {
-		top.fail("flow", "", "there are %d checks, at most %d are allowed", checks, MaxChecks)
+		s.f.add(over[1], "", "the file has %d checks, at most %d are allowed", checks, MaxChecks)
 	}
 }
 

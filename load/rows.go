@@ -29,7 +29,14 @@ func ParseRows(file string, text []byte) (*Rows, error) {
 		return nil, fmt.Errorf("%s has %d bytes, at most %d are allowed", file, len(text), MaxRows)
 	}
 	if !utf8.Valid(text) {
-		return nil, fmt.Errorf("%s is not UTF-8", file)
+		line := 1
+		for one := range bytes.Lines(text) {
+			if !utf8.Valid(one) {
+				break
+			}
+			line++
+		}
+		return nil, fmt.Errorf("%s: line %d is not UTF-8", file, line)
 	}
 	var r *Rows
 	var err error

@@ -288,10 +288,15 @@ func (c *Conn) head(out *Response) error {
 		}
 		seen = n
 		if err := c.fill(); err != nil {
+			if got := c.buf[c.r:c.w]; errors.Is(err, io.EOF) && !bytes.HasPrefix(got, begins[:min(len(got), len(begins))]) {
+				return protocol("%.40q is no HTTP/1", got)
+			}
 			return unexpected(err)
 		}
 	}
 }
+
+var begins = []byte("HTTP/1.")
 
 // headEnd looks for the empty line with which the head ends that b begins with, from the
 // line on that begins at seen. It returns where the head ends, or if it is not whole, where

@@ -70,7 +70,7 @@ func (s *Shelf) Put(f Frame) error {
 	switch {
 	case f.First != s.next || f.Last < f.First || f.Last >= maxNumber:
 		return fmt.Errorf("%w: frame %d-%d where %d is next", ErrWire, f.First, f.Last, s.next)
-	case f.At < s.at || f.Span < 0 || f.Span > f.At || f.Users < 0 || f.Queue < 0 || f.Users > maxGauge || f.Queue > maxGauge || !(f.CPU >= 0 && f.CPU <= 1):
+	case f.At < s.at || f.Span < 0 || f.Span > f.At-s.at || f.Users < 0 || f.Queue < 0 || f.Users > maxGauge || f.Queue > maxGauge || !(f.CPU >= 0 && f.CPU <= 1):
 		return fmt.Errorf("%w: frame %d covers %d windows to %d, the last one ended at %d", ErrWire, f.First, f.Span, f.At, s.at)
 	}
 	if _, err := ReadBank(f.Bank, s.series, s.checks); err != nil {

@@ -92,8 +92,20 @@ func TestImpossible(t *testing.T) {
 			t.Errorf("%+v: %v", f, err)
 		}
 	}
-	if err := NewShelf(1, 0).Put(Frame{Bank: b.Append(nil)}); err != nil {
-		t.Error(err)
+	s := NewShelf(1, 0)
+	for _, f := range []Frame{{}, {First: 1, Last: 1, At: 10, Span: 10}} {
+		f.Bank = b.Append(nil)
+		if err := s.Put(f); err != nil {
+			t.Error(err)
+		}
+	}
+	for what, f := range map[string]Frame{
+		"backwards": {First: 2, Last: 2, At: 9}, "overlapping": {First: 2, Last: 2, At: 15, Span: 6}, "once more": {First: 1, Last: 1, At: 20, Span: 10}, "a gap": {First: 3, Last: 3, At: 20, Span: 10},
+	} {
+		f.Bank = b.Append(nil)
+		if err := s.Put(f); !errors.Is(err, ErrWire) || s.Next() != 2 || s.At() != 10 {
+			t.Errorf("%s: %v, %d is next", what, err, s.Next())
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"io"
 	"net/http/httptest"
 	"net/netip"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"github.com/skein-project/skein/internal/faketarget"
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/report"
+	"github.com/skein-project/skein/load/rule"
 )
 
 // skein runs a command line.
@@ -161,10 +163,16 @@ func TestRefusals(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("thresholds = [\"p95<5\"]\ntraffic.a = { flow = \"f\", users = 1, for = \"1s\" }\n[[flow.f]]\ngett = \"x\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	breach := filepath.Join(dir, "breach.toml")
+	if err := os.WriteFile(breach, []byte("traffic.a = { flow = \"f\", users = 1, for = \"1s\" }\nthresholds = [\n  \"p(95)<500\",\n  \"p95<5\",\n]\n[[flow.f]]\nget = \"http://127.0.0.1/\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
+		{[]string{"check", breach}, "breach.toml:4: thresholds[1]: \"p95<5\" is no threshold"},
+		{[]string{"run", "--local", breach}, "breach.toml:4: thresholds[1]"},
 		{[]string{"run", "--local", "http://169.254.169.254/"}, "nothing is sent to 169.254.169.254"},
 		{[]string{"run", "--local", "http://10.86.1.2/"}, "it is of the mesh"},
 		{[]string{"run", "--local", "http://[::ffff:169.254.169.254]/"}, "secrets"},
@@ -190,6 +198,41 @@ func TestRefusals(t *testing.T) {
 	} {
 		if code, out, errs := skein(t, c.args...); code != 2 || !strings.Contains(errs, c.want) {
 			t.Errorf("%q: exit %d, want 2 and %q\n%s%s", c.args, code, c.want, out, errs)
+		}
+	}
+}
+
+// Each verdict has its exit code, with what is accepted and without.
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		verdict rule.Verdict
+		accept  []string
+		want    int
+	}{
+		{rule.Passed, nil, 0},
+		{rule.Failed, nil, 8},
+		{rule.Failed, []string{"suspect", "incomplete"}, 8},
+		{rule.Aborted, nil, 8},
+		{rule.Aborted, []string{"suspect", "incomplete"}, 8},
+		{rule.Suspect, nil, 6},
+		{rule.Suspect, []string{"incomplete"}, 6},
+		{rule.Suspect, []string{"suspect"}, 0},
+		{rule.Incomplete, nil, 8},
+		{rule.Incomplete, []string{"suspect"}, 8},
+		{rule.Incomplete, []string{"incomplete"}, 0},
+		{rule.Stopped, nil, 130},
+	} {
+		var stderr bytes.Buffer
+		a := &cli.App{Terminal: cli.Terminal{In: strings.NewReader(""), Out: io.Discard, Err: &stderr}}
+		f := &runFlags{accept: c.accept}
+		code := 0
+		if err := f.verdict(a, &report.Report{Verdict: c.verdict, Why: []string{"why"}}); err != nil {
+			code = a.Report(t.Context(), err)
+		} else {
+			code = a.Code
+		}
+		if code != c.want {
+			t.Errorf("%s, accepted %q: exit %d, want %d", c.verdict, c.accept, code, c.want)
 		}
 	}
 }
