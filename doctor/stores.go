@@ -40,7 +40,7 @@ func checkCentrifugo(ctx context.Context, h Host) verdict {
 	if h.Config.Gateway.Push != config.PushCentrifugo {
 		return skipped("gateway.push is not centrifugo")
 	}
-	what, warned, err := centrifugo.Examine(ctx, centrifugo.Server{API: c.APIURL, Clients: c.WSURL, KeyFile: c.APIKeyFile})
+	what, warned, err := centrifugo.Examine(ctx, centrifugo.Server{API: c.APIURL, Clients: c.WSURL, KeyFile: c.APIKeyFile, Page: h.Config.Gateway.URL})
 	return judgeStore(h, c.APIURL, what, warned, err)
 }
 

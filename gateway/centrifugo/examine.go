@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,7 @@ const printed = "start it with what `skein gateway centrifugo-config` prints"
 type Server struct {
 	API, Clients string // URLs: of its API, and where workers connect
 	KeyFile      string
+	Page         string // URL of the gateway whose page connects there; may be empty
 }
 
 // Examine looks at a Centrifugo as a gateway and as a worker would: what it is, what about it is
@@ -58,7 +60,10 @@ func Examine(ctx context.Context, v Server) (what string, warned []error, err er
 	if warned, err = f.judge(); err != nil {
 		return "", nil, err
 	}
-	if err := strange(ctx, v.Clients); err != nil {
+	if err := strange(ctx, v.Clients, v.Page); err != nil {
+		if v.Page != "" && strange(ctx, v.Clients, "") == nil {
+			err = advice.New("it lets no page of "+v.Page+" connect", "its allowed_origins must name that: "+printed+" now, again whenever there is another gateway")
+		}
 		return "", nil, err
 	}
 	return fmt.Sprintf("%s at %s: nodes %d, connections %d", f, v.API, f.nodes, f.clients), warned, nil
@@ -187,10 +192,10 @@ func (f found) judge() (warned []error, err error) {
 	return warned, nil
 }
 
-// strange connects as who shows no token, whom a gateway refuses when Centrifugo asks it: so
-// workers reach it, and it a gateway, to which it shows the secret. An error says what of that is
-// not so.
-func strange(ctx context.Context, url string) error {
+// strange connects as a gateway's page that shows no token, which a gateway refuses when
+// Centrifugo asks it: so workers reach it, and it a gateway, to which it shows the secret. An
+// error says what of that is not so.
+func strange(ctx context.Context, url, page string) error {
 	said := make(chan error, 10)
 	tell := func(err error) {
 		select {
@@ -198,7 +203,11 @@ func strange(ctx context.Context, url string) error {
 		default: // one was enough
 		}
 	}
-	c := centrifuge.NewJsonClient(url, centrifuge.Config{ReadTimeout: examineTime, HandshakeTimeout: examineTime})
+	header := http.Header{}
+	if page != "" {
+		header.Set("Origin", page)
+	}
+	c := centrifuge.NewJsonClient(url, centrifuge.Config{ReadTimeout: examineTime, HandshakeTimeout: examineTime, Header: header})
 	defer c.Close()
 	c.OnDisconnected(func(e centrifuge.DisconnectedEvent) {
 		if e.Code == codeInvalidToken {

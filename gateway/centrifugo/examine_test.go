@@ -118,7 +118,7 @@ func TestRealExamine(t *testing.T) {
 	if err := os.WriteFile(key, []byte(strings.ReplaceAll(apiKey, " ", "-")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	at := Server{API: r.o.API, Clients: r.ws, KeyFile: key}
+	at := Server{API: r.o.API, Clients: r.ws, KeyFile: key, Page: "https://gw.example.org"}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	what, warned, err := Examine(ctx, at)
@@ -140,6 +140,9 @@ func TestRealExamine(t *testing.T) {
 	}
 	has("another key", Server{API: at.API, Clients: at.Clients, KeyFile: other}, "is not taken", "api_key")
 	has("no WebSocket there", Server{API: at.API, Clients: strings.Replace(at.API, "http", "ws", 1), KeyFile: key}, "cannot connect", "takes WebSockets")
+	page := at
+	page.Page = "https://another.example.org"
+	has("another gateway's page", page, "no page of https://another.example.org", "allowed_origins")
 	for name, c := range map[string]struct {
 		change     func(map[string]any)
 		want, next string

@@ -54,6 +54,15 @@ func TestPortalByCentrifugo(t *testing.T) {
 			fmt.Sprintf("[redis]\naddresses = \"unix://%s\"\n", redis.Socket)
 	})
 	founder := v.hosts[0]
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) { // or the file would not name both
+		known, err := founder.api.Gateways(t.Context())
+		if err == nil && len(known.Gateways) == len(v.gateways) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the founder knows the gateways %+v, %v", known, err)
+		}
+	}
 	file := filepath.Join(base, "centrifugo.json")
 	skein(t, "gateway", "centrifugo-config", "--config", founder.config(), "--socket", founder.socket(), "--out", file)
 	fugo, err := servertest.StartCentrifugo(t.Context(), base, file)

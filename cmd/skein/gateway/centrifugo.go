@@ -69,6 +69,7 @@ func centrifugoConfig(a *cli.App) *cobra.Command {
 					return cli.Failf(cli.ExitFailed, "--out: %s", err)
 				}
 				a.Note("%s is for a Centrifugo v5: `centrifugo --config %s`; there are secrets in it", out, out)
+				a.Note("pages of %s may connect", strings.Join(append([]string{s.Gateway}, s.Origins...), ", "))
 				return nil
 			})
 		},

@@ -12,6 +12,8 @@ const beatEvery = 10_000;
 const shortest = 1000; // pauses after what failed
 const longest = 30_000;
 const patience = 15_000; // without a connection, before it asks by HTTP
+const answering = 60_000; // by HTTP, results sent included
+const download = 600_000; // of a module
 
 // endings are the codes by which a gateway ends a connection for good, as the page has them.
 // What is below 4500 centrifuge connects again after.
@@ -243,6 +245,7 @@ export class Client {
 
   private async get(path: string, body?: string): Promise<Response> {
     return fetch(this.base + path, {
+      signal: AbortSignal.timeout(body === undefined ? download : answering),
       headers: { Authorization: `Bearer ${await this.o.token()}` },
       ...(body === undefined ? {} : { method: "POST", body }),
     });

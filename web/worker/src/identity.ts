@@ -5,6 +5,7 @@ const version = 1; // of what this client understands
 const database = "skein";
 const table = "keys";
 const name = "worker";
+const patience = 30_000; // ms, of one answer
 
 // Refused is a gateway's answer that is no success.
 export class Refused extends Error {
@@ -103,7 +104,7 @@ export class Identity {
   }
 
   private async signed(path: string, body: unknown): Promise<unknown> {
-    this.info ??= (await answer(await fetch(this.base + "/v1/info"))) as Info;
+    this.info ??= (await answer(await fetch(this.base + "/v1/info", { signal: AbortSignal.timeout(patience) }))) as Info;
     const text = JSON.stringify(body);
     const time = String(Math.round(Date.now() + this.skew));
     const nonce = base64url(crypto.getRandomValues(new Uint8Array(16)));
@@ -116,6 +117,7 @@ export class Identity {
       await fetch(this.base + path, {
         method: "POST",
         body: text,
+        signal: AbortSignal.timeout(patience),
         headers: { "Content-Type": "application/json", "Skein-Key": this.id, "Skein-Time": time, "Skein-Nonce": nonce, "Skein-Signature": signature },
       }),
     );
