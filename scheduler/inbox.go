@@ -1,10 +1,13 @@
 package scheduler
 
-import "github.com/skein-project/skein/scheduler/link"
+import (
+	"github.com/skein-project/skein/overload"
+	"github.com/skein-project/skein/scheduler/link"
+)
 
 // inbox is what waits for the loop of a term.
 type inbox struct {
-	urgent   chan request    // in link.Control; capacity maxRequests, when full callers get ErrBusy; never closed
+	urgent   chan request    // in overload.Control; capacity maxRequests, when full callers get ErrBusy; never closed
 	requests chan request    // the others, as urgent
 	frames   chan link.Event // capacity maxFrames, when full links block; never closed
 }
@@ -20,7 +23,7 @@ func newInbox() inbox {
 // put hands r to the loop, if there is room.
 func (i *inbox) put(r request) bool {
 	to := i.requests
-	if r.lane() == link.Control {
+	if r.lane() == overload.Control {
 		to = i.urgent
 	}
 	select {
@@ -47,9 +50,9 @@ func (i *inbox) refuse() {
 
 // lane says how urgent a request is. Stops and handing over have a queue of
 // their own, so that no flood of submissions keeps them out.
-func (r request) lane() link.Lane {
+func (r request) lane() overload.Lane {
 	if r.stop != nil || r.quiesce {
-		return link.Control
+		return overload.Control
 	}
-	return link.Dispatch
+	return overload.Submit
 }

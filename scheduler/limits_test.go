@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/overload"
 	"github.com/skein-project/skein/scheduler/link"
 	"github.com/skein-project/skein/scheduler/plan/fair"
 	"github.com/skein-project/skein/scheduler/stream"
@@ -410,24 +411,24 @@ func TestExplain(t *testing.T) {
 }
 
 func TestLanes(t *testing.T) {
-	for r, want := range map[*request]link.Lane{
-		{stop: &event.JobStopped{}}: link.Control,
-		{quiesce: true}:             link.Control,
-		{submit: &submission{}}:     link.Dispatch,
-		{set: event.GroupSet{}}:     link.Dispatch,
+	for r, want := range map[*request]overload.Lane{
+		{stop: &event.JobStopped{}}: overload.Control,
+		{quiesce: true}:             overload.Control,
+		{submit: &submission{}}:     overload.Submit,
+		{set: event.GroupSet{}}:     overload.Submit,
 	} {
 		if got := r.lane(); got != want {
 			t.Errorf("%+v is in lane %s, want %s", r, got, want)
 		}
 	}
-	for e, want := range map[*link.Event]link.Lane{
-		{Up: true}:                   link.Control,
-		{Down: link.ErrSlow}:         link.Control,
-		{Stopped: &stream.Stopped{}}: link.Control,
-		{Holds: &stream.Assigned{}}:  link.Control,
-		{Result: &stream.Result{}}:   link.Data,
-		{Status: &stream.Status{}}:   link.Telemetry,
-		{Pong: time.Second}:          link.Telemetry,
+	for e, want := range map[*link.Event]overload.Lane{
+		{Up: true}:                   overload.Control,
+		{Down: link.ErrSlow}:         overload.Control,
+		{Stopped: &stream.Stopped{}}: overload.Vital,
+		{Holds: &stream.Assigned{}}:  overload.Vital,
+		{Result: &stream.Result{}}:   overload.Vital,
+		{Status: &stream.Status{}}:   overload.Telemetry,
+		{Pong: time.Second}:          overload.Telemetry,
 	} {
 		if got := e.Lane(); got != want {
 			t.Errorf("%+v is in lane %s, want %s", e, got, want)

@@ -119,6 +119,7 @@ var pureDeps = map[string][]string{
 	"scheduler/plan/trust":     {"scheduler/plan/results"},
 	"scheduler/plan/fair":      {"scheduler/plan/order", "internal/bucket"},
 	"scheduler/seats":          {"scheduler/plan/step", "scheduler/plan/trust", "scheduler/stream"},
+	"scheduler/stream":         {"overload"},
 	"scheduler/stops":          {"scheduler/plan/step", "scheduler/stream"},
 	"scheduler/waits":          {"scheduler/plan", "scheduler/plan/eligible"},
 	"onion/policy":             {"lease", "publisher/descriptor"},

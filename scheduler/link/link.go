@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/overload"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -63,6 +64,17 @@ type Event struct {
 	Holds   *stream.Assigned
 	Join    *stream.Join
 	Part    *stream.Part
+}
+
+// Lane says how urgent it is what a link tells: what the frame is in that brought it.
+func (e Event) Lane() overload.Lane {
+	switch {
+	case e.Up, e.Down != nil:
+		return overload.Control
+	case e.Pong > 0:
+		return overload.Telemetry
+	}
+	return stream.Frame{Result: e.Result, Status: e.Status, Stopped: e.Stopped, Assigned: e.Holds, Join: e.Join, Part: e.Part}.Lane()
 }
 
 // Link keeps one stream open.
@@ -201,7 +213,7 @@ func (l *Link) refused(r *stream.Refused) error {
 // tell hands e to the loop. Telemetry is dropped when the loop is behind; for
 // all else the link waits.
 func (l *Link) tell(ctx context.Context, e Event) bool {
-	if e.Lane() == Telemetry {
+	if e.Lane() == overload.Telemetry {
 		select {
 		case l.o.Events <- e:
 		default:

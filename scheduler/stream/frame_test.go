@@ -11,6 +11,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/overload"
 )
 
 func goodFrames() []Frame {
@@ -40,6 +41,28 @@ func goodFrames() []Frame {
 		{Stopped: &Stopped{Job: "j1", Seq: 3}},
 		{Ping: &Ping{Term: 2, Nonce: 7}},
 		{Pong: &Ping{Nonce: 7}},
+	}
+}
+
+// TestEachFrameHasALane: one that is added has none until somebody says how urgent it is, and
+// what must not be lost is in no lane of which something may be.
+func TestEachFrameHasALane(t *testing.T) {
+	if l := (Frame{Worker: "w"}).Lane(); l.Known() {
+		t.Errorf("an empty frame is in lane %s", l)
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Frame]()) {
+		if field.Name == "Worker" {
+			continue
+		}
+		var f Frame
+		reflect.ValueOf(&f).Elem().FieldByIndex(field.Index).Set(reflect.New(field.Type.Elem()))
+		l := f.Lane()
+		if !l.Known() {
+			t.Errorf("%s has no lane", field.Name)
+		}
+		if dropped := l == overload.Telemetry; dropped != (field.Name == "Status" || field.Name == "Ping" || field.Name == "Pong") {
+			t.Errorf("%s is in lane %s", field.Name, l)
+		}
 	}
 }
 
