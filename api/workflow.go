@@ -22,6 +22,8 @@ type WorkflowRequest struct {
 	Params     map[string]json.RawMessage `json:"params,omitempty"` // by name; those left out have their defaults
 	// CheckOnly checks the definition and submits nothing.
 	CheckOnly bool `json:"check_only,omitempty"`
+	// WaitForWorker takes a step in a zone that no host is in, instead of refusing it.
+	WaitForWorker bool `json:"wait_for_worker,omitempty"`
 }
 
 // WorkflowSubmitted answers it.

@@ -56,6 +56,8 @@ type Options struct {
 	AwaitHolder func(ctx context.Context) error
 	// Aware refuses a kind of event that a member which lives does not know.
 	Aware func(event.Kind) error
+	// InZone reports whether a member names that zone.
+	InZone func(zone string) bool
 }
 
 // Runs implements the part of status.Backend about workflows. Its methods may be called
@@ -159,6 +161,9 @@ func ofStep(name string, err error) error {
 func (w *Runs) SubmitWorkflow(ctx context.Context, actor string, req api.WorkflowRequest) (api.WorkflowSubmitted, error) {
 	q := forward.RunSubmission{Key: req.Key, Definition: req.Definition, Params: req.Params}
 	b, hashes, err := w.compile(ctx, actor, q)
+	if _, before := w.run(b.Run); err == nil && !before && !req.WaitForWorker {
+		err = checkZones(req.Definition, w.o.InZone)
+	}
 	if err != nil || req.CheckOnly {
 		return api.WorkflowSubmitted{Run: b.Run}, problem(err)
 	}

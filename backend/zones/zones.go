@@ -231,6 +231,11 @@ func list(v *coord.View, facts map[string]zone.Facts, state map[string]zone.Stat
 	return out
 }
 
+// Named reports whether a member names that zone.
+func Named(v *coord.View, name string) bool {
+	return slices.ContainsFunc(v.Members, func(m coord.MemberView) bool { return m.Zone == name && m.Health != cluster.Left })
+}
+
 // Lost says of which zones with two hosts and more no host lives.
 func Lost(v *coord.View) (out []string) {
 	facts := gather(v, nil, true)

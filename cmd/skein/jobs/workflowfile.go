@@ -188,6 +188,7 @@ type workflowFlags struct {
 	key         string
 	params      []string
 	dry, follow bool
+	forWorker   bool
 }
 
 func workflowRun(a *cli.App) *cobra.Command {
@@ -207,6 +208,7 @@ func workflowRun(a *cli.App) *cobra.Command {
 	x.StringVar(&f.key, "key", "", "idempotency key: the same key again is the same run (default: that of the file, or a new one)")
 	x.StringArrayVar(&f.params, "param", nil, "the value of a parameter: NAME=VALUE")
 	x.BoolVar(&f.dry, "dry-run", false, "check the workflow and submit nothing")
+	x.BoolVar(&f.forWorker, "wait-for-worker", false, "submit it even if no host is in the zones of its steps")
 	x.BoolVarP(&f.follow, "follow", "f", false, "show how the steps get on and wait for the end")
 	return cmd
 }
@@ -241,7 +243,7 @@ func (f workflowFlags) run(a *cli.App, ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	req := api.WorkflowRequest{Key: f.key, Definition: t.def, CheckOnly: f.dry}
+	req := api.WorkflowRequest{Key: f.key, Definition: t.def, CheckOnly: f.dry, WaitForWorker: f.forWorker}
 	if req.Params, err = paramValues(f.params, t.def); err != nil {
 		return err
 	}
