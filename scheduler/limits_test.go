@@ -449,3 +449,15 @@ func TestLanes(t *testing.T) {
 		r.s.term = nil
 	})
 }
+
+// TestAskOf: whatever a worker says that it wants is a time that the plan can count with.
+func TestAskOf(t *testing.T) {
+	for seconds, want := range map[float64]time.Duration{30: 30 * time.Second, 1e9: 1e9 * time.Second, 1e300: 9e9 * time.Second, 0: time.Millisecond, -5: time.Millisecond} {
+		if got := askOf(&stream.Ask{Number: 1, Seconds: seconds}); got.For != want {
+			t.Errorf("%g s: %s, want %s", seconds, got.For, want)
+		}
+	}
+	if askOf(nil) != nil {
+		t.Error("nothing is asked, and something is heard")
+	}
+}
