@@ -90,6 +90,11 @@ func (c *Client) Doctor(ctx context.Context) (Doctor, error) {
 // Mesh shows the WireGuard device and its peers.
 func (c *Client) Mesh(ctx context.Context) (Mesh, error) { return get[Mesh](ctx, c, "/v1/mesh") }
 
+// Overload shows how loaded the host is, and what it refuses.
+func (c *Client) Overload(ctx context.Context) (Overload, error) {
+	return get[Overload](ctx, c, "/v1/overload")
+}
+
 // Zones shows how the zones are.
 func (c *Client) Zones(ctx context.Context) (Zones, error) { return get[Zones](ctx, c, "/v1/zones") }
 

@@ -129,6 +129,7 @@ type Options struct {
 // Load tells people how loaded this host is.
 type Load interface {
 	API() api.Pressure
+	Overload() api.Overload
 	Reason() string
 	Pauses() bool // what can wait does
 }

@@ -311,6 +311,8 @@ func (calm) API() api.Pressure { return api.Pressure{Level: "normal"} }
 func (calm) Reason() string    { return "" }
 func (calm) Pauses() bool      { return false }
 
+func (calm) Overload() api.Overload { return api.Overload{Level: "normal"} }
+
 func (s *heldArtefacts) Get(_ context.Context, h cluster.Hash, limit int64) ([]byte, error) {
 	return s.Read(h, limit)
 }

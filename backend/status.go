@@ -97,6 +97,9 @@ func (h *hostStatus) position() uint64 {
 	return applied
 }
 
+// Overload implements status.ClusterReader.
+func (h *hostStatus) Overload(context.Context) (api.Overload, error) { return h.load.Overload(), nil }
+
 // Status implements status.ClusterReader.
 func (h *hostStatus) Status(context.Context) (api.Status, error) {
 	v := h.view()

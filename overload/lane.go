@@ -48,6 +48,12 @@ func Limited() []Lane { return []Lane{Control, Assign, Submit, Status, List, Tel
 // refused before high.
 var shedFrom = map[Lane]Level{Telemetry: High, List: High, Status: Severe, Submit: Severe, Assign: Critical}
 
+// ShedFrom is the level from which on requests of a lane are refused; false: they never are.
+func (l Lane) ShedFrom() (Level, bool) {
+	from, ok := shedFrom[l]
+	return from, ok
+}
+
 // Sheds says that requests of a lane are refused at this level.
 func (l Level) Sheds(lane Lane) bool {
 	from, ok := shedFrom[lane]

@@ -81,27 +81,56 @@ func scoreOf(times float64) float64 {
 	return min(2+2*math.Log2(times), maxScore)
 }
 
+// Weight is what one signal says.
+type Weight struct {
+	Signal Signal
+	// Value is what was measured, From from where on it means overload: delays in seconds,
+	// shares and what is left in percent, the local health in points. Below 0: not known.
+	Value, From float64
+	Score       float64
+}
+
+// Weigh says what each signal of a sample says, of a host of which usually work and control
+// wait so long.
+func (c Config) Weigh(s Sample, work, control time.Duration) []Weight {
+	weights := c.weigh(s.clean(), delays{work, control})
+	return weights[:]
+}
+
+func (c Config) weigh(s Sample, usual delays) [7]Weight {
+	limits := c.limits(usual)
+	above := func(what Signal, value, from float64) Weight {
+		return Weight{what, value, from, scoreOf(value / from)}
+	}
+	delay := func(what Signal, value, from time.Duration) Weight {
+		return Weight{what, value.Seconds(), from.Seconds(), scoreOf(float64(value) / float64(from))}
+	}
+	left := Weight{Signal: SignalLeft, Value: s.MemoryLeft, From: leastMemory}
+	switch {
+	case s.MemoryLeft == 0:
+		left.Score = maxScore
+	case s.MemoryLeft > 0:
+		left.Score = scoreOf(leastMemory / s.MemoryLeft)
+	}
+	return [...]Weight{
+		delay(SignalWork, s.Work, limits.work),
+		delay(SignalControl, s.Control, limits.control),
+		above(SignalCPU, s.CPU, cpuStalls),
+		above(SignalMemory, s.Memory, memoryStalls),
+		above(SignalIO, s.IO, ioStalls),
+		left,
+		{SignalHealth, float64(s.Health), begins[Elevated], float64(s.Health)},
+	}
+}
+
 // score is the worst that a sample says, and by which signal. usual are the delays
 // that this host has while it is normal.
 func (c Config) score(s Sample, usual delays) (float64, Signal) {
 	worst, by := 0.0, SignalNone
-	note := func(score float64, what Signal) {
-		if score > worst {
-			worst, by = score, what
+	for _, w := range c.weigh(s, usual) {
+		if w.Score > worst {
+			worst, by = w.Score, w.Signal
 		}
 	}
-	limits := c.limits(usual)
-	note(scoreOf(float64(s.Work)/float64(limits.work)), SignalWork)
-	note(scoreOf(float64(s.Control)/float64(limits.control)), SignalControl)
-	note(scoreOf(s.CPU/cpuStalls), SignalCPU)
-	note(scoreOf(s.Memory/memoryStalls), SignalMemory)
-	note(scoreOf(s.IO/ioStalls), SignalIO)
-	switch {
-	case s.MemoryLeft == 0:
-		note(maxScore, SignalLeft)
-	case s.MemoryLeft > 0:
-		note(scoreOf(leastMemory/s.MemoryLeft), SignalLeft)
-	}
-	note(float64(s.Health), SignalHealth)
 	return worst, by
 }

@@ -53,6 +53,37 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// TestWeigh: what people are told of the signals is what the score comes from.
+func TestWeigh(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 1000 {
+		m := Sample{
+			Work: time.Duration(r.IntN(400)) * ms, Control: time.Duration(r.IntN(100)) * ms, CPU: float64(r.IntN(110)) - 5, Memory: float64(r.IntN(50)) - 5,
+			IO: float64(r.IntN(90)) - 5, MemoryLeft: float64(r.IntN(100)) - 5, Health: r.IntN(10),
+		}
+		s := Config{}.Step(State{}, m, 0)
+		worst := Weight{}
+		for _, w := range (Config{}).Weigh(m, 0, 0) {
+			if w.Score > worst.Score {
+				worst = w
+			}
+			if over := w.Score >= 2; w.Value >= 0 && w.Signal != SignalLeft && over != (w.Value >= w.From) || w.Signal == SignalLeft && w.Value >= 0 && over != (w.Value <= w.From) {
+				t.Fatalf("%+v", w)
+			}
+			if w.Value < 0 && w.Score > 0 {
+				t.Fatalf("not known: %+v", w)
+			}
+		}
+		if worst.Score != s.Score() || worst.Signal != s.By() {
+			t.Fatalf("%+v: %+v, the score is %g by %s", m, worst, s.Score(), s.By())
+		}
+	}
+	slow := Config{}.Weigh(Sample{Work: 90 * ms}, 40*ms, 0)
+	if slow[0].From != 0.12 || slow[0].Score >= 2 {
+		t.Errorf("where 40 ms is usual: %+v", slow[0])
+	}
+}
+
 func TestLadder(t *testing.T) {
 	bad := calm()
 	bad.Work = time.Second

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/overload"
 )
 
@@ -27,6 +28,55 @@ func (r *Relief) API() api.Pressure {
 		MemoryLeft: share(v.MemoryLeft), DiskLeft: share(v.DiskLeft), DelaySeconds: span(v.Work), ControlDelaySeconds: span(v.Control),
 		GoroutineSeconds: span(v.Goroutines), SyncSeconds: span(v.Syncs),
 	}
+}
+
+// units are those of the signals that are no delays.
+var units = map[overload.Signal]string{overload.SignalHealth: "points", overload.SignalWork: "seconds", overload.SignalControl: "seconds"}
+
+// Overload is the same, with what follows from it, and which hosts are left alone.
+func (r *Relief) Overload() api.Overload {
+	v, set := r.View(), r.o.Setting()
+	p := r.API()
+	out := api.Overload{
+		Level: p.Level, Score: p.Score, Signal: p.Signal, Enabled: set.Enabled,
+		Signals: []api.OverloadSignal{}, Lanes: []api.OverloadLane{}, Silent: []api.SilentHost{}, Hosts: []api.LoadedHost{},
+	}
+	for _, w := range set.Weigh(v.Sample, v.UsualWork, v.UsualControl) {
+		x := api.OverloadSignal{Signal: string(w.Signal), From: w.From, Unit: units[w.Signal], Score: w.Score}
+		scale := 1.0
+		if x.Unit == "" {
+			x.Unit, scale = "share", 1.0/100
+		}
+		x.From *= scale
+		if w.Value >= 0 {
+			x.Value = new(w.Value * scale)
+		}
+		out.Signals = append(out.Signals, x)
+	}
+	for _, l := range r.Lanes() {
+		x := api.OverloadLane{
+			Lane: l.String(), Refuses: v.Level.Sheds(l.Lane), Places: l.Places, Running: l.Running, Waiting: l.Waiting,
+			RefusedByLevel: l.ByLevel, RefusedByPlaces: l.ByPlaces,
+		}
+		if from, ok := l.ShedFrom(); ok {
+			x.From = from.String()
+		}
+		out.Lanes = append(out.Lanes, x)
+	}
+	for _, b := range r.breakers.set.List() {
+		out.Silent = append(out.Silent, api.SilentHost{Node: cluster.NodeID(b.Peer), Kind: b.Kind, WaitSeconds: b.Wait.Seconds(), Trying: b.Trying})
+	}
+	seen := r.o.Coord().View()
+	for _, m := range seen.Members {
+		level := LevelOf(m.Load)
+		if m.Node == seen.Self {
+			level = v.Level
+		}
+		if level > overload.Normal && m.Health != cluster.Dead && m.Health != cluster.Left {
+			out.Hosts = append(out.Hosts, api.LoadedHost{Node: m.Node, Level: level.String()})
+		}
+	}
+	return out
 }
 
 // Reason says why a host that is overloaded is degraded; empty: it is not.

@@ -56,6 +56,8 @@ type ClusterReader interface {
 	// Header returns the header of a body made now.
 	Header() api.Header
 	Status(ctx context.Context) (api.Status, error)
+	// Overload tells how loaded this host is, and what follows.
+	Overload(ctx context.Context) (api.Overload, error)
 	// Members lists the members, and with all also who left or was removed.
 	Members(ctx context.Context, all bool) (api.Members, error)
 	Mesh(ctx context.Context) (api.Mesh, error)

@@ -161,7 +161,15 @@ func (f *fake) Links(context.Context, cluster.NodeID) (api.Links, error) { retur
 
 func (f *fake) Mesh(context.Context) (api.Mesh, error)     { return api.Mesh{}, nil }
 func (f *fake) Config(context.Context) (api.Config, error) { return api.Config{}, nil }
-func (f *fake) Lease(context.Context) (api.Lease, error)   { return api.Lease{}, nil }
+func (*fake) Overload(context.Context) (api.Overload, error) {
+	return api.Overload{
+		Level: "high", Score: 4.5, Signal: "work delay", Enabled: true, Signals: []api.OverloadSignal{{Signal: "work delay", Value: new(0.12), From: 0.05, Unit: "seconds", Score: 4.5}},
+		Lanes:  []api.OverloadLane{{Lane: "list", From: "high", Refuses: true, Places: 20, Running: 3, RefusedByLevel: 7}},
+		Silent: []api.SilentHost{{Node: "n3", Kind: "blob", WaitSeconds: 4}}, Hosts: []api.LoadedHost{{Node: "n1", Level: "high"}},
+	}, nil
+}
+
+func (f *fake) Lease(context.Context) (api.Lease, error) { return api.Lease{}, nil }
 func (f *fake) LeaseHistory(context.Context) (api.LeaseHistory, error) {
 	return api.LeaseHistory{Terms: []api.TermRecord{{Term: 1}}}, nil
 }

@@ -68,6 +68,7 @@ func (hs *handlers) table() []route {
 	known := func(owner string) error { return ownerIsThere(b.Directory(), owner) }
 	list := []route{
 		read("/v1/status", b.Status),
+		read("/v1/overload", b.Overload),
 		get(access.Look, "/v1/members", hs.members, openapi.Param{Name: "all", Type: false, About: "also who is gone"}),
 		read("/v1/mesh", b.Mesh),
 		read("/v1/lease", b.Lease),

@@ -1,12 +1,14 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -195,6 +197,27 @@ func (s *Set) Count() map[string]int {
 			out[k.Kind]++
 		}
 	}
+	return out
+}
+
+// Paused is a host that is not asked for a kind of stream until Wait is over, or tried.
+type Paused struct {
+	Key
+	Wait   time.Duration
+	Trying bool
+}
+
+// List are the breakers that are not closed, by host and kind.
+func (s *Set) List() (out []Paused) {
+	now := s.o.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, b := range s.all {
+		if b.state != Closed {
+			out = append(out, Paused{Key: k, Wait: max(0, b.until-now), Trying: b.state == HalfOpen || now >= b.until})
+		}
+	}
+	slices.SortFunc(out, func(a, b Paused) int { return cmp.Or(cmp.Compare(a.Peer, b.Peer), cmp.Compare(a.Kind, b.Kind)) })
 	return out
 }
 

@@ -135,6 +135,11 @@ func (c *Cluster) Jobs(context.Context) (api.Jobs, error) { return api.Jobs{}, n
 // Workflows have no runs.
 func (c *Cluster) Workflows(context.Context) (api.Workflows, error) { return api.Workflows{}, nil }
 
+// Overload is none.
+func (c *Cluster) Overload(context.Context) (api.Overload, error) {
+	return api.Overload{Level: "normal"}, nil
+}
+
 // Zones are none.
 func (c *Cluster) Zones(context.Context) (api.Zones, error) { return api.Zones{}, nil }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
@@ -43,6 +44,7 @@ type Gate struct {
 	m       *counts
 	lanes   map[overload.Lane]*lane
 	control chan struct{} // capacity controlPlaces; full: the places are taken
+	refused refusals      // of control
 
 	mu    sync.Mutex
 	least time.Duration // that a request waited for its place since the last call of Queued
@@ -57,7 +59,12 @@ type lane struct {
 	since time.Time // of done
 	done  int
 	rate  float64 // per second, of the last seconds
+
+	refusals
 }
+
+// refusals count what was refused of a lane, and why.
+type refusals struct{ level, places atomic.Uint64 }
 
 // New returns a Gate that lets in what comes.
 func New(o Options) (*Gate, error) {
@@ -87,7 +94,7 @@ func New(o Options) (*Gate, error) {
 // refuses it. Brief ones take a place and wait for it; others, which last, only begin.
 func (g *Gate) Enter(ctx context.Context, of overload.Lane, brief bool) (leave func(), refused *overload.Refused) {
 	if level := g.o.Level(); level.Sheds(of) {
-		g.m.shed.WithLabelValues(of.String(), reasonLevel).Inc()
+		g.refuse(of, reasonLevel)
 		return nil, &overload.Refused{Lane: of, Level: level, After: overload.FallAfter}
 	}
 	l := g.lanes[of]
@@ -99,7 +106,7 @@ func (g *Gate) Enter(ctx context.Context, of overload.Lane, brief bool) (leave f
 	}
 	permit, waited, ok := l.acquire(ctx)
 	if !ok {
-		g.m.shed.WithLabelValues(of.String(), reasonPlaces).Inc()
+		g.refuse(of, reasonPlaces)
 		return nil, &overload.Refused{Lane: of, Level: g.o.Level(), After: l.drain()}
 	}
 	g.waited(waited)
@@ -107,6 +114,45 @@ func (g *Gate) Enter(ctx context.Context, of overload.Lane, brief bool) (leave f
 		permit.Record()
 		l.count()
 	}), nil
+}
+
+// refuse counts a refusal.
+func (g *Gate) refuse(of overload.Lane, reason string) {
+	g.m.shed.WithLabelValues(of.String(), reason).Inc()
+	r := &g.refused
+	if l := g.lanes[of]; l != nil {
+		r = &l.refusals
+	}
+	if reason == reasonLevel {
+		r.level.Add(1)
+	} else {
+		r.places.Add(1)
+	}
+}
+
+// Lane is how it stands with the requests of a lane.
+type Lane struct {
+	overload.Lane
+	// Places is how many run at once at most, Running how many do; Waiting wait for one.
+	Places, Running, Waiting int
+	// ByLevel and ByPlaces count what was refused since the start: because the level sheds
+	// the lane, and because all places were taken.
+	ByLevel, ByPlaces uint64
+}
+
+// Lanes are those of which only so many requests run at once, the most urgent first.
+func (g *Gate) Lanes() []Lane {
+	var out []Lane
+	for _, of := range overload.Limited() {
+		x, r := Lane{Lane: of, Places: controlPlaces, Running: len(g.control)}, &g.refused
+		if l := g.lanes[of]; l != nil {
+			x.Places, x.Running, x.Waiting = l.limiter.Limit(), l.limiter.Inflight(), l.limiter.Queued()
+			r = &l.refusals
+		}
+		x.ByLevel, x.ByPlaces = r.level.Load(), r.places.Load()
+		out = append(out, x)
+	}
+	return out
 }
 
 // enterControl takes one of the places that control has of its own.
@@ -125,7 +171,7 @@ func (g *Gate) enterControl(ctx context.Context) (func(), *overload.Refused) {
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-	g.m.shed.WithLabelValues(overload.Control.String(), reasonPlaces).Inc()
+	g.refuse(overload.Control, reasonPlaces)
 	return nil, &overload.Refused{Lane: overload.Control, Level: g.o.Level(), After: time.Second}
 }
 
@@ -188,7 +234,7 @@ func (g *Gate) Stream(of overload.Lane, h Handler) Handler {
 	}
 	return func(ctx context.Context, from cluster.NodeID, conn net.Conn) {
 		if g.o.Level().Sheds(of) {
-			g.m.shed.WithLabelValues(of.String(), reasonLevel).Inc()
+			g.refuse(of, reasonLevel)
 			return
 		}
 		h(ctx, from, conn)

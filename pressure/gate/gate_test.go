@@ -84,6 +84,18 @@ func TestControlHasPlacesOfItsOwn(t *testing.T) {
 		if _, refused := g.Enter(ctx, overload.Control, true); refused == nil {
 			t.Fatal("who has gone gets a place")
 		}
+		for _, l := range g.Lanes() {
+			want := Lane{Lane: l.Lane, Places: firstPlaces}
+			switch l.Lane {
+			case overload.Control:
+				want = Lane{Lane: l.Lane, Places: controlPlaces, Running: controlPlaces, ByPlaces: 2}
+			case overload.Submit:
+				want.Running, want.ByPlaces = firstPlaces, 1
+			}
+			if l != want {
+				t.Errorf("%+v, want %+v", l, want)
+			}
+		}
 	})
 }
 
@@ -125,6 +137,11 @@ func TestStream(t *testing.T) {
 	}
 	if n := served.Load(); n != 4 {
 		t.Fatalf("served at %d levels, want all but critical", n)
+	}
+	for _, l := range g.Lanes() {
+		if (l.ByLevel == 1) != (l.Lane == overload.Assign) || l.ByPlaces != 0 {
+			t.Errorf("%+v", l)
+		}
 	}
 	defer func() {
 		if recover() == nil {

@@ -21,7 +21,7 @@ const (
 var of = map[string]overload.Lane{
 	// What probes and operators need while it burns, and what ends it.
 	get + "/healthz": overload.Control, get + "/readyz": overload.Control, get + "/metrics": overload.Control,
-	get + "/v1/status": overload.Control, get + "/v1/lease": overload.Control, get + "/v1/version": overload.Control, get + "/v1/whoami": overload.Control,
+	get + "/v1/status": overload.Control, get + "/v1/overload": overload.Control, get + "/v1/lease": overload.Control, get + "/v1/version": overload.Control, get + "/v1/whoami": overload.Control,
 	get + "/v1/doctor": overload.Control, get + "/v1/debug": overload.Control, get + "/v1/config": overload.Control,
 	post + "/v1/jobs/{id}/stop": overload.Control, post + "/v1/workflows/{id}/stop": overload.Control, post + "/v1/worker/drain": overload.Control,
 	post + "/v1/lease/step-down": overload.Control, post + "/v1/lease/voters": overload.Control, post + "/v1/leave": overload.Control,

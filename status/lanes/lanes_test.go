@@ -25,7 +25,7 @@ func TestCheck(t *testing.T) {
 // TestNeverShed: what ends an overload, or shows it, gets through a host that is critical.
 func TestNeverShed(t *testing.T) {
 	for _, r := range []string{
-		"GET /healthz", "GET /readyz", "GET /metrics", "GET /v1/status", "POST /v1/jobs/{id}/stop", "POST /v1/workflows/{id}/stop",
+		"GET /healthz", "GET /readyz", "GET /metrics", "GET /v1/status", "GET /v1/overload", "POST /v1/jobs/{id}/stop", "POST /v1/workflows/{id}/stop",
 		"POST /v1/worker/drain", "POST /v1/lease/step-down",
 	} {
 		if overload.Critical.Sheds(of[r]) {
