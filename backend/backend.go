@@ -224,14 +224,15 @@ func New(o Options) *Backend {
 	})
 	b.logs = &logs{Past: b.past, Proofs: proofs, self: self, log: o.Log, roster: o.Roster, remote: o.Forward, checks: b.checks, logger: o.Logger}
 	b.positions = &positions{self: self, view: view, log: o.Log, coord: o.Coord, remote: o.Forward}
+	here := about{self: self, cluster: o.ClusterName, version: o.Version, started: o.Started, timing: o.Timing, load: o.Load}
 	b.diagnosis = &diagnosis{
-		fixed: o.Config, live: o.Live, running: o.Running, identity: o.Identity, version: o.Version, started: o.Started,
-		timing: o.Timing, device: o.Mesh, coord: o.Coord, log: o.Log, checks: b.checks,
+		fixed: o.Config, live: o.Live, running: o.Running, identity: o.Identity, about: here,
+		device: o.Mesh, coord: o.Coord, log: o.Log, checks: b.checks,
 		onion: o.Onion, tor: o.Tor, waits: b.jobs.Waits,
 	}
 	reports := published.New(published.Options{Log: o.Log, Served: func() []string { return served(o.Log) }})
 	b.hostStatus = &hostStatus{
-		about: about{self: self, cluster: o.ClusterName, version: o.Version, started: o.Started, timing: o.Timing, load: o.Load},
+		about: here,
 		now:   o.Now, view: view, roster: o.Roster, log: o.Log, checks: b.checks, leases: b.leases, meshes: b.meshes, workers: b.workers,
 		onion: o.Onion, stopping: o.Stopping, published: reports,
 	}

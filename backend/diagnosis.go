@@ -19,7 +19,6 @@ import (
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/internal/durable"
-	"github.com/skein-project/skein/lease"
 )
 
 // recordsCoord shows the membership records.
@@ -42,9 +41,7 @@ type diagnosis struct {
 	live     func() config.Live
 	running  func() []config.Entry
 	identity *join.Identity
-	version  string
-	started  time.Time
-	timing   lease.Timing
+	about    about
 	device   Device
 	coord    recordsCoord
 	log      doctorLog
@@ -60,8 +57,8 @@ func (d *diagnosis) Doctor(ctx context.Context) (api.Doctor, error) {
 	host := doctor.Host{Config: d.fixed, NamesFile: d.live().NamesFile, Networks: doctor.Networks(d.identity), Cluster: d.identity.Cluster.String(), Backend: d.device.Backend()}
 	f := doctor.Cluster{
 		View: d.coord.View(), Wall: time.Now(), Peers: d.device.Observe(), MTU: d.device.MTU(),
-		Timing: d.timing, Profile: d.fixed.Lease.Profile, Tolerance: d.live().Tolerance,
-		Daemon: doctor.Daemon{Version: d.version, Uptime: time.Since(d.started)},
+		Timing: d.about.timing, Profile: d.fixed.Lease.Profile, Tolerance: d.live().Tolerance,
+		Daemon: doctor.Daemon{Version: d.about.version, Uptime: time.Since(d.about.started)},
 	}
 	if d.onion != nil {
 		f.Onion = doctor.Onion{Enabled: true, Tor: d.tor.Status(), Status: d.onion.Status()}
@@ -72,7 +69,7 @@ func (d *diagnosis) Doctor(ctx context.Context) (api.Doctor, error) {
 	if err != nil {
 		return api.Doctor{}, err
 	}
-	f.Evidence, f.LogCheck = records.Evidence, d.checks.ended()
+	f.Evidence, f.LogCheck, f.Overload = records.Evidence, d.checks.ended(), d.about.load.Overload()
 	f.Chains = doctor.Chains{Forks: d.log.Forks(), Ahead: d.log.Ahead()}
 	f.Snapshots = doctor.Snapshots{Status: d.log.Snapshots(), Every: d.fixed.EventLog.SnapshotEvents}
 	f.Starved = d.starved(ctx)

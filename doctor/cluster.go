@@ -37,6 +37,7 @@ type Cluster struct {
 	LogCheck  *api.LogCheck // the last one that ended; nil: none has
 	Starved   []StarvedJob  // in the order of submission
 	Onion     Onion
+	Overload  api.Overload // of this host, and who else is above normal
 }
 
 // Daemon is the one that runs on this host.
@@ -445,6 +446,7 @@ func clusterChecks(f Cluster, kernelClock func() verdict) []check {
 		one(groupCluster, "lease-profile", judgeProfile),
 		one(groupCluster, "identity", judgeIdentity),
 		later(groupCluster, "local-health", judgeLocalHealth),
+		one(groupCluster, "overload", judgeOverload),
 		one(groupCluster, "jobs", judgeJobs),
 		one(groupCluster, "groups", judgeGroups),
 		one(groupCluster, "onion-hosts", judgeOnionHosts),

@@ -194,6 +194,16 @@ func TestJudges(t *testing.T) {
 		{"voters far apart", func(f *Cluster) { fast(f); f.View.Members[1].RTT = 151 * time.Millisecond }, "zones", api.VerdictFail, "n2, which votes too, is 151ms away"},
 		{"voters just near enough", func(f *Cluster) { fast(f); f.View.Members[1].RTT = 150 * time.Millisecond }, "", api.VerdictOK, ""},
 		{"no zones", func(f *Cluster) { f.View.Members[0].Zone = "east" }, "", api.VerdictOK, ""},
+		{"overloaded", func(f *Cluster) {
+			f.Overload = api.Overload{Level: "severe", Signal: "cpu", Lanes: []api.OverloadLane{{Lane: "submit", Refuses: true}, {Lane: "assign"}, {Lane: "list", Refuses: true}}}
+		}, "overload", api.VerdictWarn, "this host is severe by cpu and refuses submit, list"},
+		{"another is overloaded", func(f *Cluster) {
+			f.Overload = api.Overload{Level: "elevated", Hosts: []api.LoadedHost{{Node: "n1", Level: "elevated"}, {Node: "n2", Level: "critical"}, {Node: "n3", Level: "elevated"}}}
+		}, "overload", api.VerdictWarn, "overloaded: n2 critical"},
+		{"one is silent", func(f *Cluster) {
+			f.Overload = api.Overload{Level: "normal", Silent: []api.SilentHost{{Node: "n2", Kind: "blob"}, {Node: "n2", Kind: "watch"}, {Node: "n9", Kind: "blob"}}}
+		}, "overload", api.VerdictWarn, "alive, and does not answer: n2"},
+		{"full of work", func(f *Cluster) { f.Overload = api.Overload{Level: "elevated", Signal: "cpu"} }, "", api.VerdictOK, ""},
 		{"this host abstains", func(f *Cluster) { f.View.Lease.Abstaining = "vote record missing" }, "voters", api.VerdictWarn, "n1 abstains: vote record missing"},
 		{"another abstains", func(f *Cluster) {
 			f.View.Lease.Acks = []lease.VoterStatus{{Node: "n1"}, {Node: "n3", Abstaining: true}}

@@ -363,6 +363,23 @@ func hostAlerts() []Alert {
 			}},
 		},
 		{
+			Name: "SkeinRefusing", Severity: warning, For: 5 * minute,
+			Expr:    `sum by (job, instance, lane) (rate(skein_overload_refused_total{reason="places"}[5m])) > 0.1`,
+			Summary: "{{ $labels.instance }} refuses requests of kind {{ $labels.lane }}: more are asked at once than it can do.",
+			Fires: []History{{
+				Name: "more is submitted than the holder can do", Step: minute, At: 15 * minute, Want: []map[string]string{labels("job", "blue", "instance", "n1", "lane", "submit")},
+				Series: map[string]string{
+					blue("skein_overload_refused_total", "n1", `lane="submit",reason="places"`): "0x2 0+60x20",
+					blue("skein_overload_refused_total", "n1", `lane="list",reason="level"`):    "0+60x22",
+					blue("skein_overload_refused_total", "n2", `lane="submit",reason="places"`): "0x22",
+				},
+			}},
+			Quiet: []History{{
+				Name: "a burst whose senders come again later", Step: minute, At: 20 * minute,
+				Series: map[string]string{blue("skein_overload_refused_total", "n1", `lane="submit",reason="places"`): "0x5 20 40x20"},
+			}},
+		},
+		{
 			Name: "SkeinZoneUnhealthy", Severity: warning, For: 2 * minute,
 			Expr:    `skein_zone_health >= 3`,
 			Summary: "{{ $labels.instance }} finds zone {{ $labels.zone }} degraded or unhealthy.",

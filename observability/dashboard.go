@@ -135,6 +135,16 @@ func Dashboard() []Row {
 			chart("Connections refused", "ops", `rate(skein_gateway_connections_refused_total{$}[$__rate_interval])`, host),
 			chart("Detached by the holder in an hour", "none", `sum by (reason) (increase(skein_outside_drops_total{$}[1h]))`, "{{reason}}"),
 		}},
+		{"Overload", []Panel{
+			chart("Level: 0 normal to 4 critical", "none", `skein_overload_level{$}`, host),
+			chart("Refused", "reqps", `sum by (lane, reason) (rate(skein_overload_refused_total{$}[$__rate_interval]))`, "{{lane}} by {{reason}}"),
+			chart("Work and control wait", "s", `skein_pressure{$, what=~"work_delay|control_delay"}`, "{{instance}}: {{what}}"),
+			chart("Something waits for processor, memory, disk", "percentunit", `skein_pressure{$, what=~"cpu|memory|io"} >= 0`, "{{instance}}: {{what}}"),
+			chart("Memory left", "percentunit", `skein_pressure{$, what="memory_left"} >= 0`, host),
+			chart("Requests that run at once at most", "none", `min by (lane) (skein_overload_places{$})`, "{{lane}}"),
+			chart("Hosts left alone that did not answer", "none", `sum by (instance) (skein_breakers_open{$})`, host),
+			chart("Zones: 1 healthy to 4 unhealthy", "none", `max by (zone) (skein_zone_health{$})`, "{{zone}}"),
+		}},
 		{"API", []Panel{
 			chart("Requests", "reqps", `sum by (class) (rate(skein_api_requests_total{$}[$__rate_interval]))`, "{{class}}"),
 			chart("Requests by route", "reqps", `topk(10, sum by (route) (rate(skein_api_requests_total{$}[$__rate_interval])))`, "{{route}}"),

@@ -21,10 +21,11 @@ import (
 
 // silent are the panels that show nothing of two hosts which have done one job, and why.
 var silent = map[string]string{
-	"Cluster, Certificates end in, {{instance}}":     "both are sponsors, whose certificates have no end",
-	"Onion, Last descriptor that clients found, age": "no descriptor was ever published: there is no tor",
-	"Onion, Descriptors, {{outcome}}":                "the same",
-	"Onion, Clients cut off, {{why}}":                "no client came: there is no tor",
+	"Cluster, Certificates end in, {{instance}}":          "both are sponsors, whose certificates have no end",
+	"Onion, Last descriptor that clients found, age":      "no descriptor was ever published: there is no tor",
+	"Onion, Descriptors, {{outcome}}":                     "the same",
+	"Overload, Zones: 1 healthy to 4 unhealthy, {{zone}}": "no host is in a zone",
+	"Onion, Clients cut off, {{why}}":                     "no client came: there is no tor",
 }
 
 // patience is how long it may take until everything has been measured once.

@@ -193,7 +193,7 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 	}
-	if want := "Cluster Lease Mesh Log Jobs Onion Gateway API"; strings.Join(rows, " ") != want {
+	if want := "Cluster Lease Mesh Log Jobs Onion Gateway Overload API"; strings.Join(rows, " ") != want {
 		t.Errorf("rows %q, want %s", rows, want)
 	}
 }

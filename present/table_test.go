@@ -75,6 +75,12 @@ func examples() map[string]Table {
 			{Zone: "frankfurt-east", Health: "healthy", ForSeconds: 86400 * 3, Hosts: 30, Alive: 30, Slots: 240, Free: 17, Voters: 2, RTTSeconds: new(0.0004), RTTFrom: "measured"},
 			{Zone: "rome", Health: "degraded", Why: "of 4 workers: 1 stuck, 1 not ready, 1 overloaded", ForSeconds: 12.5, Hosts: 4, Alive: 4, Drained: 1, Slots: 8, Queued: 12, Voters: 1, RTTSeconds: new(0.051), RTTFrom: "reported"},
 		}}),
+		"overload": OverloadLanes(api.Overload{Lanes: []api.OverloadLane{
+			{Lane: "control", Places: 16, Running: 1}, {Lane: "telemetry", From: "high", Refuses: true, Places: 500, Running: 499, Waiting: 1000, RefusedByLevel: 1 << 40, RefusedByPlaces: 7},
+		}}),
+		"overload signals": OverloadSignals(api.Overload{Signals: []api.OverloadSignal{
+			{Signal: "work delay", Value: new(12.5), From: 0.05, Unit: "seconds", Score: 8}, {Signal: "memory", From: 0.1, Unit: "share"}, {Signal: "local health", Value: new(3.0), From: 2, Unit: "points", Score: 3},
+		}}),
 		"tokens": Tokens(api.Tokens{Header: header, Tokens: []api.Token{
 			{ID: "i1aaaaaaaa", ExpiresAt: noon.Add(time.Hour), Uses: 3, Spent: []cluster.NodeID{"rome"}},
 			{ID: "i2aaaaaaaa", ExpiresAt: noon.Add(-time.Hour), Uses: 1},

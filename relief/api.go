@@ -63,10 +63,13 @@ func (r *Relief) Overload() api.Overload {
 		}
 		out.Lanes = append(out.Lanes, x)
 	}
+	seen := r.o.Coord().View()
 	for _, b := range r.breakers.set.List() {
+		if m, ok := seen.Member(cluster.NodeID(b.Peer)); !ok || m.Health == cluster.Dead || m.Health == cluster.Left {
+			continue // that it says nothing is no news
+		}
 		out.Silent = append(out.Silent, api.SilentHost{Node: cluster.NodeID(b.Peer), Kind: b.Kind, WaitSeconds: b.Wait.Seconds(), Trying: b.Trying})
 	}
-	seen := r.o.Coord().View()
 	for _, m := range seen.Members {
 		level := LevelOf(m.Load)
 		if m.Node == seen.Self {

@@ -13,6 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/rs/zerolog"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/transport"
@@ -67,6 +68,9 @@ func TestBreakers(t *testing.T) {
 			t.Fatalf("after 5 failures: %v, %d dials", err, dials)
 		}
 		is(1, 1)
+		if o := r.Overload(); len(o.Silent) != 1 || o.Silent[0] != (api.SilentHost{Node: "n2", Kind: breaker.Blob, WaitSeconds: o.Silent[0].WaitSeconds}) || !(o.Silent[0].WaitSeconds >= 8) {
+			t.Errorf("left alone: %+v", o.Silent)
+		}
 		for _, change := range []func(){func() { n2.Health = cluster.Suspect }, func() { n2.Health = cluster.Alive }, func() { n2.Epoch++ }} {
 			change()
 			c.set(func(c *fakeCoord) { c.view.Members = []coord.MemberView{n2} })

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
@@ -139,6 +140,16 @@ func TestLeaseGoesOnce(t *testing.T) {
 		}
 		if len(checks()) != 1 || checks()[0] == "" {
 			t.Fatalf("it stands while it is severe: %q", checks())
+		}
+		o := r.Overload()
+		if o.Level != "severe" || o.Signal != "control delay" || len(o.Signals) != 7 || *o.Signals[1].Value != 0.09 || o.Signals[1].From != 0.02 || o.Signals[2].Value != nil ||
+			!slices.Equal(o.Hosts, []api.LoadedHost{{Node: "n1", Level: "severe"}, {Node: "n2", Level: "elevated"}}) {
+			t.Errorf("%+v", o)
+		}
+		for _, l := range o.Lanes {
+			if want := l.Lane != "control" && l.Lane != "assign"; l.Refuses != want || (l.From == "") != (l.Lane == "control") {
+				t.Errorf("%+v", l)
+			}
 		}
 		if r.Reason() == "" || r.API().Level != "severe" || r.API().Signal != "control delay" {
 			t.Fatalf("people hear %q, %+v", r.Reason(), r.API())

@@ -84,7 +84,7 @@ var rights = map[access.Right][]string{
 	},
 	access.Look: {
 		"GET /v1/status", "GET /v1/members", "GET /v1/mesh", "GET /v1/lease",
-		"GET /v1/lease/history", "GET /v1/lease/voters", "GET /v1/zones", "GET /v1/workers", "GET /v1/log/snapshots",
+		"GET /v1/lease/history", "GET /v1/lease/voters", "GET /v1/overload", "GET /v1/zones", "GET /v1/workers", "GET /v1/log/snapshots",
 		"GET /v1/log/density", "GET /v1/whoami", "GET /v1/onion", "GET /metrics",
 	},
 	access.Read: {
