@@ -206,8 +206,7 @@ func New(o Options) *Backend {
 	b.jobs.Outputs = joboutputs.New(joboutputs.Options{Log: o.Log, Artefacts: o.Artefacts, Aware: func(kind event.Kind) error { return aware(view(), kind) }})
 	b.jobs.Runs = workflows.New(workflows.Options{
 		Self: self, Log: o.Log, Scheduler: o.Scheduler, Remote: o.Forward, Check: b.jobs.checkModule, Files: b.jobs.CheckFiles, Spread: b.jobs.spread.To,
-		AwaitHolder: b.jobs.awaitHolder, Aware: func(kind event.Kind) error { return aware(view(), kind) },
-		InZone: func(zone string) bool { return zones.Named(view(), zone) },
+		AwaitHolder: b.jobs.awaitHolder, Aware: func(kind event.Kind) error { return aware(view(), kind) }, InZone: func(zone string) bool { return zones.Named(view(), zone) },
 	})
 	b.jobs.Loads = loads.New(loads.Options{
 		Self: self, Log: o.Log, Scheduler: o.Scheduler, Remote: o.Forward, Host: o.Slices, AwaitHolder: b.jobs.awaitHolder,

@@ -97,7 +97,6 @@ func (h *hostStatus) position() uint64 {
 	return applied
 }
 
-// Overload implements status.ClusterReader.
 func (h *hostStatus) Overload(context.Context) (api.Overload, error) { return h.load.Overload(), nil }
 
 // Status implements status.ClusterReader.

@@ -37,7 +37,6 @@ type Cluster struct {
 	LogCheck  *api.LogCheck // the last one that ended; nil: none has
 	Starved   []StarvedJob  // in the order of submission
 	Onion     Onion
-	Overload  api.Overload // of this host, and who else is above normal
 }
 
 // Daemon is the one that runs on this host.
@@ -45,6 +44,8 @@ type Daemon struct {
 	Version string
 	Uptime  time.Duration
 	Groups  []WaitingGroup // of its configuration
+	// Overload is how loaded its host is, and who else is above normal.
+	Overload api.Overload
 }
 
 // Chains are those of the event log with which something is wrong: they have two

@@ -48,7 +48,7 @@ func healthy(t *testing.T) Cluster {
 	v.Lease.Holder, v.Lease.Term, v.Lease.Until = "n1", 7, time.Hour+time.Second
 	v.Publisher, v.Lease.Publisher, v.Lease.PublishWhy = "n1", "n1", lease.PublishByLease
 	v.Lease.Config = cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum}
-	f := Cluster{View: v, Wall: wall, MTU: 1420, Timing: timing, Tolerance: 5 * time.Second, Daemon: Daemon{"0.4.0", time.Hour, nil}, Profile: cluster.ProfileLAN}
+	f := Cluster{View: v, Wall: wall, MTU: 1420, Timing: timing, Tolerance: 5 * time.Second, Daemon: Daemon{Version: "0.4.0", Uptime: time.Hour}, Profile: cluster.ProfileLAN}
 	f.Onion = served("n1", "n2")
 	for _, n := range []cluster.NodeID{"n1", "n2", "n3"} {
 		m := coord.MemberView{Health: cluster.Alive, Heard: true, LastHeard: time.Hour - time.Second, RTT: time.Millisecond, Answered: true, Version: "0.4.0"}

@@ -85,7 +85,7 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"cluster", "The cluster", append(hosts.Commands(a, d.hosts), workers.Zones(a), gateway.Command(a))},
+		{"cluster", "The cluster", append(hosts.Commands(a, d.hosts), workers.Zones(a), workers.Overload(a), gateway.Command(a))},
 		{"jobs", "Jobs", append(jobs.Commands(a, d.jobs), loadtest.Command(a, loadtest.Options{Version: d.local.Version, Mesh: d.mesh}))},
 		{"host", "This host", append(local.Commands(a, d.local), man.Command(d.local.Version))},
 	} {

@@ -21,7 +21,6 @@ func Commands(a *cli.App, d Options) []*cobra.Command {
 	return []*cobra.Command{
 		statusCommand(a),
 		topCommand(a),
-		overloadCommand(a),
 		membersCommand(a),
 		leaseCommand(a, d),
 		meshCommand(a),

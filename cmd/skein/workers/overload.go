@@ -1,4 +1,4 @@
-package hosts
+package workers
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/skein-project/skein/present"
 )
 
-// overloadCommand shows how loaded a host is, and what it refuses.
-func overloadCommand(a *cli.App) *cobra.Command {
+// Overload shows how loaded a host is, and what it refuses.
+func Overload(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "overload", Short: "How loaded this host is, by what, and what it refuses", Args: cli.Exactly(0, ""),
 		Long: "The signals that its level comes from, each with from where on it means overload, and\n" +
