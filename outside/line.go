@@ -45,7 +45,7 @@ type line struct {
 // rpc asks over a connection.
 type rpc func(ctx context.Context, method string, data []byte) (centrifuge.RPCResult, error)
 
-// ask ends with ctx, which centrifuge-go v0.10.4 does not where a write fails and the
+// ask ends with ctx, which centrifuge-go v0.12.1 does not where a write fails and the
 // connection ends at the same time: it calls its own callback twice, and the second call
 // waits for ever. The goroutine of such a call stays, one for a line that was lost.
 func (r rpc) ask(ctx context.Context, method string, data []byte) ([]byte, error) {

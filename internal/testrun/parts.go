@@ -81,7 +81,7 @@ var slow = []struct{ pkg, cases string }{
 	{"./cmd/skein", "^TestScripts$"},
 	{"./status", "^Test(EveryRoleOnEveryRoute|UnknownParameters)$"}, // each route as everybody
 	{"./cmd/skein/hosts", "^Test(TakeLog|WriteBundle)$"},
-	// Not slow: the client of Centrifugo in them (centrifuge-go 0.10.4) races with itself
+	// Not slow: the client of Centrifugo in them (centrifuge-go 0.12.1) races with itself
 	// where a gateway cuts it off while it sends.
 	{"./gateway", "^Test(Flood|TooOften)$"},
 }
