@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -17,27 +16,25 @@ import (
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/gateway/centrifugo"
 	"github.com/skein-project/skein/internal/require"
 	"github.com/skein-project/skein/internal/servertest"
-	"github.com/skein-project/skein/internal/wasmtest"
-	"github.com/skein-project/skein/offline"
 )
 
 // TestCentrifugo: outside workers whose connections a Centrifugo keeps, which was started
-// with what the program prints, work on a job while Centrifugo, a gateway and the holder are
-// killed: each chunk counts once, and the job is what one computer alone makes of it, to the
-// bit. Hosts leave all of it to them. Without Centrifugo they go on by HTTP. Who is revoked is disconnected within a second.
+// with what the program prints, work on jobs, one after the other, while Centrifugo, a gateway
+// and the holder are killed: each chunk counts once, and each job is what one computer alone
+// makes of it, to the bit. Hosts leave all of it to them. Without Centrifugo they go on by
+// HTTP. Who is revoked is disconnected within a second.
 //
 // SKEIN_PROVE=1 has 30 computers, and does all that three times.
 func TestCentrifugo(t *testing.T) {
 	require.Need(t, require.Redis)
 	require.Need(t, require.Centrifugo)
 	parallel(t)
-	n, rounds, chunks, size := 4, 1, 300, uint64(20_000_000) // fewer iterations, and the job ends before the faults do
+	n, rounds, chunks, size := 4, 1, 100, uint64(20_000_000)
 	if proving() {
-		n, rounds, chunks = 30, 3, 3000
+		n, rounds, chunks = 30, 3, 500
 	}
 	base, err := os.MkdirTemp("", "cf") //nolint:usetesting // short enough for a socket's address
 	if err != nil {
@@ -99,8 +96,7 @@ func TestCentrifugo(t *testing.T) {
 		t.Fatalf("Centrifugo says, %v:\n%s", err, text)
 	}
 
-	pi := filepath.Join(bin, "examples", "pi.wasm")
-	spec, err := d.upload(ctx, pi)
+	spec, err := d.upload(ctx, filepath.Join(bin, "examples", "pi.wasm"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,82 +118,34 @@ func TestCentrifugo(t *testing.T) {
 	ann := newPortalUser(ctx, t, d.hosts[0], urls[d.hosts[0]], "ann")
 	spec.Key, spec.Iterations, spec.Chunk, spec.Seed = "by centrifugo", uint64(chunks)*size, size, 7
 	spec.Permission.Outside = true
-	sub, err := ann.submit(ctx, urls[d.hosts[0]], spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// accepted is how many chunks count, and how many of them are outside workers'.
-	accepted := func() (all, outside int) {
-		for _, h := range d.hosts {
-			j, err := h.api.Job(ctx, string(sub.Job))
-			if err != nil || j.Chunks.Accepted <= all {
-				continue
-			}
-			all, outside = j.Chunks.Accepted, 0
-			for _, w := range j.Workers {
-				if cluster.IsOutside(w.Node) {
-					outside += w.Accepted
-				}
-			}
-		}
-		return all, outside
-	}
-	goOn := func(what string) {
-		t.Helper()
-		_, before := accepted()
-		eventually(ctx, t, 5*time.Minute, what+": outside workers count", func() error {
-			all, now := accepted()
-			if all >= chunks {
-				t.Logf("%s: the job is done already", what)
-			} else if now < before+3 {
-				return fmt.Errorf("%d before, %d now, %d of all", before, now, all)
-			}
-			return nil
-		})
-	}
-	goOn("at first")
+	jobs := newSameJobs(ctx, t, d, urls, ann, spec)
+	jobs.goOn("at first")
 	for range rounds {
 		if err := fugo.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		goOn("Centrifugo was killed")
+		jobs.goOn("Centrifugo was killed")
 		if err := fugo.Start(ctx); err != nil {
 			t.Fatal(err)
 		}
 		connected(n)
-		goOn("Centrifugo came back")
+		jobs.goOn("Centrifugo came back")
 		holder, err := d.holder(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
 		other := d.other(holder)
 		kill(t, other)
-		goOn("a gateway was killed")
+		jobs.goOn("a gateway was killed")
 		start1(t, other)
 		kill(t, holder)
-		goOn("the holder was killed")
+		jobs.goOn("the holder was killed")
 		start1(t, holder)
 		eventually(ctx, t, 3*time.Minute, holder.name+" is a gateway again", func() error {
 			return outsideAsk(ctx, http.MethodGet, urls[holder]+"/readyz", "", nil, nil)
 		})
 	}
-	got := finish(ctx, t, d.hosts[2], sub.Job)
-	_, outside := accepted()
-	t.Logf("%d of %d chunks by outside workers; attempts %+v", outside, chunks, got.Attempts)
-	if got.State != job.Completed || got.Chunks.Accepted != chunks || got.Attempts.Failed > 0 || outside == 0 {
-		t.Errorf("%s: %+v, attempts %+v, %d by outside workers", got.State, got.Chunks, got.Attempts, outside)
-	}
-	module, err := os.ReadFile(pi)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := offline.RunLocal(ctx, offline.LocalJob{Spec: spec.WithDefaults(), Module: module, RunnerArgv: []string{plainSkein(), "runner"}, Modules: wasmtest.Modules(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got.Aggregates, want.Aggregates) || got.Iterations != want.Iterations {
-		t.Errorf("with Centrifugo %v %+v\nlocally %v %+v", got.Iterations, got.Aggregates, want.Iterations, want.Aggregates)
-	}
+	jobs.end()
 }
 
 // revokedAtOnce: a worker that is connected is disconnected within a second after it was
