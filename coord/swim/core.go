@@ -71,6 +71,7 @@ type peer struct {
 	confirmed  bool
 	direct     uint64        // highest boot heard directly
 	heard      time.Duration // last direct sign of life
+	trip       time.Duration // to it and back, smoothed; 0: not measured
 	told       time.Duration // when it was last told that it is doubted
 	doubted    bool          // was not alive since its last refutation
 	private    bool          // the doubt is not told to others

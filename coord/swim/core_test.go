@@ -336,3 +336,37 @@ func FuzzStep(f *testing.F) {
 		}
 	})
 }
+
+// TestFarHostsHaveLonger: what is far is suspected as much later as the way to it, and that to
+// those who help and on from there, takes; a host that says to be very far gains little.
+func TestFarHostsHaveLonger(t *testing.T) {
+	for _, x := range []struct{ trip, helper, want time.Duration }{
+		{0, 0, time.Second}, {300 * time.Millisecond, 0, 1600 * time.Millisecond}, {300 * time.Millisecond, 200 * time.Millisecond, 1800 * time.Millisecond},
+		{time.Minute, 0, 5 * time.Second},
+	} {
+		c := lone(t, 6)
+		for _, p := range c.list {
+			p.measured(x.helper)
+		}
+		p := c.peers[nodeName(0)]
+		p.trip = 0
+		p.measured(x.trip)
+		c.probes = nil
+		c.probe(p, probeTurn)
+		at := time.Duration(0)
+		for ; p.state == Alive && at < time.Minute; at += 10 * time.Millisecond {
+			c.now = at
+			c.dueProbes()
+		}
+		if at -= 10 * time.Millisecond; at != x.want {
+			t.Errorf("%s away, helpers %s: suspected after %s, want %s", x.trip, x.helper, at, x.want)
+		}
+	}
+	p := &peer{}
+	for _, trip := range []time.Duration{80, 80, 160} {
+		p.measured(trip * time.Millisecond)
+	}
+	if p.trip != 90*time.Millisecond {
+		t.Errorf("smoothed: %s", p.trip)
+	}
+}

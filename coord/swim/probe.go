@@ -18,7 +18,8 @@ const (
 )
 
 // A probe is tried four times, each half a Timeout after the one before; with
-// the third, others are asked to help.
+// the third, others are asked to help. What is far has as much longer as the way there
+// and back usually takes, and those who help the way to them as well.
 const (
 	helpStage = 2
 	lastStage = 3
@@ -148,7 +149,7 @@ func (c *Core) probe(p *peer, why purpose) {
 	}
 	c.n++
 	c.stats.Probes++
-	c.probes = append(c.probes, probe{n: c.n, target: p, why: why, sent: c.now, due: c.now + c.scaled(c.t.Timeout/2)})
+	c.probes = append(c.probes, probe{n: c.n, target: p, why: why, sent: c.now, due: c.now + c.scaled(c.t.Timeout/2) + p.trip})
 	c.sendProbe(&c.probes[len(c.probes)-1])
 }
 
@@ -196,6 +197,26 @@ func (c *Core) tryAgain(pr *probe) {
 	for _, h := range pr.helpers {
 		c.send(h, Message{Kind: PingReq, N: pr.n, Target: pr.target.node})
 	}
+	pr.due += pr.target.trip + c.farthest(pr.helpers)
+}
+
+// farthest is how long the way to the farthest of some hosts and back usually takes.
+func (c *Core) farthest(hosts []cluster.NodeID) (trip time.Duration) {
+	for _, n := range hosts {
+		trip = max(trip, c.peers[n].trip)
+	}
+	return trip
+}
+
+// maxTrip bounds what a host may make others wait for it.
+const maxTrip = 2 * time.Second
+
+// measured takes a round trip to a host.
+func (p *peer) measured(trip time.Duration) {
+	if trip = min(trip, maxTrip); p.trip > 0 {
+		trip = (7*p.trip + trip) / 8
+	}
+	p.trip = trip
 }
 
 // unanswered judges a probe that nobody answered.
@@ -294,7 +315,7 @@ func (c *Core) onPingReq(from *peer, m *Message) {
 	}
 	c.n++
 	c.relays = append(c.relays, relay{
-		from: from.node, theirs: m.N, n: c.n, target: target.node, due: c.now + c.t.Timeout*4/5,
+		from: from.node, theirs: m.N, n: c.n, target: target.node, due: c.now + c.t.Timeout*4/5 + target.trip,
 	})
 	c.sendBare(target.node, Message{Kind: Probe, N: c.n})
 }
@@ -334,6 +355,7 @@ func (c *Core) onAck(from *peer, m *Message) {
 		case m.Target == "" && pr.target == from:
 			c.blame(-1)
 			if pr.stage == 0 { // else it is not known which try it answers
+				from.measured(c.now - pr.sent)
 				c.do(Answered{Node: from.node, Sent: pr.sent, Trip: c.now - pr.sent})
 			}
 		case m.Target == pr.target.node && slices.Contains(pr.helpers, from.node):

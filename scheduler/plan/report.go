@@ -36,7 +36,7 @@ func (p *Plan) connect(e step.WorkerConnected, now time.Duration) {
 		if t.Lost = !has[t.ref()]; t.Lost {
 			// Its result may follow on this stream; else it never got there, or
 			// was lost in a restart.
-			p.work.shorten(t, now+p.cfg.Recover)
+			p.work.shorten(t, now+p.cfg.Recover+w.rtt)
 		}
 		delete(has, t.ref())
 	}
@@ -130,7 +130,7 @@ func (p *Plan) holds(e step.WorkerHolds, now time.Duration) {
 		switch {
 		case has[t.ref()]:
 			t.Misses = 0
-		case now-t.started < p.cfg.Recover:
+		case now-t.started < p.cfg.Recover+w.rtt:
 		case t.Missed():
 			p.work.shorten(t, now)
 		}

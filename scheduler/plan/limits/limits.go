@@ -15,7 +15,7 @@ type Config struct {
 	// are copied elsewhere; default 1 s.
 	Grace time.Duration
 	// Recover is how long a worker that came back has to send the results of
-	// attempts that it no longer runs; default 2 s.
+	// attempts that it no longer runs, beside the time of a round trip; default 2 s.
 	Recover time.Duration
 	// MinDeadline is the shortest time for an attempt; default 60 s.
 	MinDeadline time.Duration
