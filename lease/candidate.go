@@ -50,18 +50,34 @@ func (m *machine) begin(p phase, term cluster.Term) {
 	m.round++
 	m.phase = p
 	m.cand = candidacy{term: term, round: m.round, sent: m.now, deadline: m.now + m.timing.Round}
+	if m.timing.Resend > 0 {
+		m.cand.again = m.now + m.timing.Resend
+	}
 }
 
+// ask asks the voters that have not answered in this round.
 func (m *machine) ask(p Phase) {
 	var rel *Release
 	if m.named() {
 		r := m.released
 		rel = &r
 	}
-	for _, v := range m.vote.Config.Voters {
-		if v != m.self {
+	answered := m.cand.granted | m.cand.refused | m.cand.absent
+	for i, v := range m.vote.Config.Voters {
+		if v != m.self && answered&(1<<i) == 0 {
 			m.send(v, Message{Phase: p, Term: m.cand.term, Round: m.cand.round, Released: rel})
 		}
+	}
+}
+
+// askAgain repeats the question of the open round. Whoever has answered it answers the same
+// again; what a vote binds counts from when it was asked first.
+func (m *machine) askAgain() {
+	m.cand.again = 0
+	if m.phase == preVoting {
+		m.ask(PreVote)
+	} else {
+		m.ask(Vote)
 	}
 }
 

@@ -82,6 +82,9 @@ func (m *machine) boundUntil(c *cluster.VoterConfig) time.Duration {
 func (m *machine) extend() {
 	if u := m.leaseUntil(); u > m.hold.until {
 		m.hold.until = u
+		if next := m.hold.sent[m.round%ringSize].at + m.timing.Renew; u >= next {
+			m.hold.renewAt = max(m.hold.renewAt, next)
+		}
 		m.do(Extended{Term: m.hold.term, Until: u})
 	}
 }
@@ -92,7 +95,7 @@ func (m *machine) renew() {
 	t := &m.hold
 	m.round++
 	t.sent[m.round%ringSize] = sending{round: m.round, at: m.now}
-	t.renewAt, t.look = m.now+m.timing.Renew, true
+	t.look = true
 	if a := m.ackOf(m.self); a != nil {
 		a.until = m.now + m.timing.safe(m.timing.Lease)
 	}
@@ -102,6 +105,10 @@ func (m *machine) renew() {
 		m.send(n, msg)
 	})
 	m.extend()
+	t.renewAt = m.now + m.timing.Renew
+	if m.timing.Resend > 0 && t.until < t.renewAt {
+		t.renewAt = m.now + m.timing.Resend // one that is lost must not end the lease
+	}
 }
 
 // everyone calls f for every voter but this host, of both configurations

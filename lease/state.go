@@ -144,7 +144,8 @@ type candidacy struct {
 	round            uint64
 	sent, deadline   time.Duration
 	granted, refused uint8
-	absent           uint8 // abstain
+	absent           uint8         // abstain
+	again            time.Duration // when to ask again; 0: not any more
 }
 
 type ack struct {
@@ -359,6 +360,9 @@ func Deadline(s State) time.Duration {
 	switch s.phase {
 	case preVoting, voting:
 		at = min(at, s.cand.deadline)
+		if s.cand.again > 0 {
+			at = min(at, s.cand.again)
+		}
 	case holding, quiescing:
 		at = min(at, s.hold.until, s.hold.renewAt)
 		if s.phase == quiescing {

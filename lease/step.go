@@ -222,6 +222,10 @@ func (m *machine) advance() {
 		default:
 			m.startPreVote()
 		}
+	case preVoting, voting:
+		if m.cand.again > 0 && m.now >= m.cand.again {
+			m.askAgain()
+		}
 	case holding, quiescing:
 		if m.now >= m.hold.renewAt {
 			m.renew()

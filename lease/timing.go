@@ -32,6 +32,10 @@ type Timing struct {
 	// Round bounds one round of pre-votes or votes; Retry is the pause
 	// after a failed one, to which up to as much jitter is added.
 	Round, Retry time.Duration
+	// Resend is after which time a candidate asks again who has not answered, once, and a
+	// holder whose lease rests on votes renews again, so that a packet that is lost between
+	// distant hosts costs no round. 0: never.
+	Resend time.Duration
 	// Quiesce bounds the flush before a release; Abstain is how long the
 	// old holder then does not stand.
 	Quiesce, Abstain time.Duration
@@ -83,6 +87,7 @@ func TimingFor(p cluster.Profile) (Timing, error) {
 		return Timing{}, fmt.Errorf("%w: unknown profile %q", ErrTiming, p)
 	}
 	t.VoteGuard = min(t.Lease, time.Second)
+	t.Resend = t.Round / 5
 	return t, nil
 }
 
@@ -100,8 +105,8 @@ func (t Timing) Validate() error {
 		return bad("a round must end before the vote guard does")
 	case t.ActMargin < 0 || t.ActMargin >= t.safe(t.VoteGuard)-t.Round:
 		return bad("the act margin leaves nothing of a vote's lease")
-	case t.Retry <= 0 || t.Skew < 0 || t.Defer < 0:
-		return bad("retry must be above 0, skew and defer not below")
+	case t.Retry <= 0 || t.Skew < 0 || t.Defer < 0 || t.Resend < 0:
+		return bad("retry must be above 0, skew, defer and resend not below")
 	case t.Quiesce < 0 || t.Abstain < 0 || t.MinTenure < 0 || t.PreemptDelay < 0 || t.Replace < 0 || t.PreemptCap < t.PreemptDelay || t.LossWindow < 0:
 		return bad("negative duration, or preempt cap below preempt delay")
 	}

@@ -110,7 +110,7 @@ func TestSim(t *testing.T) {
 // until there is another holder after a crash, and after the loss of its whole zone.
 const (
 	maxFailover = 7 * time.Second
-	maxZoneLost = 8 * time.Second
+	maxZoneLost = 7 * time.Second
 )
 
 // within judges the 99th percentile of enough cases.
