@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -99,6 +100,14 @@ func TestOverload(t *testing.T) {
 		len(acknowledged), refused.Load(), listed.Load(), worst, stops, stopped/time.Duration(max(1, stops)), stopMax)
 	if len(acknowledged) == 0 || stops == 0 || stopMax > bound {
 		t.Errorf("%d acknowledged, %d stops, the worst took %s", len(acknowledged), stops, stopMax)
+	}
+	out, errs, code := d.cli(ctx, holder, "overload")
+	if t.Logf("$ skein overload\n%s%s", out, errs); code != 0 || !strings.Contains(out, "work delay") || !strings.Contains(out, "telemetry") {
+		t.Errorf("exit %d", code)
+	}
+	o, err := holder.api.Overload(ctx)
+	if err != nil || len(o.Signals) != 7 || len(o.Lanes) != 6 || !o.Enabled {
+		t.Errorf("%+v, %v", o, err)
 	}
 	within := 5 * time.Minute
 	if proving() {
