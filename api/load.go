@@ -81,9 +81,11 @@ type LoadLive struct {
 	Warm    bool       `json:"warm,omitempty"`
 	Steps   []LoadStep `json:"steps"`
 	Latency LoadTimes  `json:"latency"` // of all steps
-	Users   int        `json:"users"`
-	Queue   int        `json:"queue"`
-	// Planned are the iterations a second that are due now; 0: some of the traffic has no rate.
+	// Phases are what parts of requests took, of all steps: those that there were.
+	Phases []LoadPhase `json:"phases,omitempty"`
+	Users  int         `json:"users"`
+	Queue  int         `json:"queue"`
+	// Planned are the requests a second that are due now; 0: some of the traffic has no rate.
 	Planned    float64         `json:"planned,omitempty"`
 	Hosts      []LoadHostLive  `json:"hosts"`
 	Thresholds []LoadThreshold `json:"thresholds,omitempty"` // over the run until now
@@ -115,6 +117,14 @@ type LoadStep struct {
 	Checks   LoadChecks        `json:"checks"`
 	Warm     uint64            `json:"warm,omitempty"` // requests of warm-up, setup and teardown, not among the others
 	Latency  LoadTimes         `json:"latency"`
+}
+
+// LoadPhase is what a part of requests took: service late dns connect tls send first_byte
+// receive.
+type LoadPhase struct {
+	Name  string    `json:"name"`
+	Count uint64    `json:"count"`
+	Times LoadTimes `json:"times"`
 }
 
 // LoadTimes are in seconds; all are 0 where nothing has ended.

@@ -27,10 +27,13 @@ func TestMain(m *testing.M) {
 		os.Exit(gatebench.Gateways(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	if len(os.Args) > 1 && os.Args[1] == loadbench.TargetRole {
-		os.Exit(loadbench.Target(os.Stdin, os.Stdout))
+		os.Exit(loadbench.Target(os.Args[2:], os.Stdin, os.Stdout))
 	}
 	if len(os.Args) > 1 && os.Args[1] == loadbench.ClientRole {
 		os.Exit(loadbench.Client(os.Args[2:], os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == loadbench.BareRole {
+		os.Exit(loadbench.Bare(os.Args[2:], os.Stdout))
 	}
 	os.Exit(m.Run())
 }

@@ -38,10 +38,13 @@ func main() {
 		os.Exit(gatebench.Gateways(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	if len(os.Args) > 1 && os.Args[1] == loadbench.TargetRole {
-		os.Exit(loadbench.Target(os.Stdin, os.Stdout))
+		os.Exit(loadbench.Target(os.Args[2:], os.Stdin, os.Stdout))
 	}
 	if len(os.Args) > 1 && os.Args[1] == loadbench.ClientRole {
 		os.Exit(loadbench.Client(os.Args[2:], os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == loadbench.BareRole {
+		os.Exit(loadbench.Bare(os.Args[2:], os.Stdout))
 	}
 	debug.SetGCPercent(400) // as a daemon does; for all peers in this process alike
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -58,7 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	var only string
 	out := flags.String("out", "", "file of results to write; with -run its other rows stay")
-	flags.StringVar(&only, "run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, workflows, workflows-outputs, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, watch-append, replay, web-size, web-paint, web-network, web-events, top-idle, top-binary, load, gateway-push, gateway-token, gateway-crew, gateway-many, gateway-redis, gateway-centrifugo, gateway-scale, gateway-browser, overload")
+	flags.StringVar(&only, "run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, workflows, workflows-outputs, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, watch-append, replay, web-size, web-paint, web-network, web-events, top-idle, top-binary, load, load-secure, load-alone, gateway-push, gateway-token, gateway-crew, gateway-many, gateway-redis, gateway-centrifugo, gateway-scale, gateway-browser, overload")
 	flags.StringVar(&only, "only", "", "the same as -run")
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
 	burst := flags.Duration("burst", 0, "how long one round of a throughput takes; 0: a second, or with -short as long as shows that it works")
@@ -121,6 +124,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		{"top-idle", facebench.TopIdle},
 		{"top-binary", facebench.TopBinary},
 		{"load", loadbench.Load},
+		{"load-secure", loadbench.Secure},
+		{"load-alone", loadbench.Alone},
 		{"gateway-push", gatebench.Push},
 		{"gateway-token", gatebench.Token},
 		{"gateway-crew", gatebench.Crew},

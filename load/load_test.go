@@ -146,6 +146,10 @@ func TestRefusals(t *testing.T) {
 		{traffic + "[[flow.f]]\nname = \"a\"\nget = \"http://x/\"\n[[flow.f]]\nname = \"a\"\nget = \"http://x/\"\n", 6, "two steps"},
 		{"data.u = { file = \"u.csv\" }\n" + traffic + "[[flow.f]]\nget = \"http://x/${u.nope}\"\n", 4, `no column "nope", it has name, age`},
 		{traffic + "[[flow.f]]\nget = \"ftp://x/\"\n", 3, "want http"},
+		{traffic + step + "auth = { oauth2 = { url = \"http://x/\", client_id = \"a\" } }\n", 5, "want url, client_id and client_secret"},
+		{traffic + step + "auth = { bearer = \"x\", oauth2 = { url = \"http://x/\", client_id = \"a\", client_secret = \"b\" } }\n", 5, "want one of bearer, basic and oauth2"},
+		{traffic + step + "auth = { oauth2 = { url = \"ftp://x/\", client_id = \"a\", client_secret = \"b\" } }\n", 5, "want http"},
+		{"vars = { oauth2 = \"5\" }\n" + traffic + step + "auth = { oauth2 = { url = \"http://x/\", client_id = \"a\", client_secret = \"b\" } }\n", 6, "vars has \"oauth2\" as well"},
 		{traffic + "[[flow.f]]\nget = \"http://u:p@x/\"\n", 3, "belong to auth"},
 		{traffic + "[[flow.f]]\nget = \"http://x:99999/\"\n", 3, "no port"},
 		{traffic + "[[flow.f]]\nget = \"http://x/\"\npost = \"http://x/\"\n", 4, "stands beside get"},
@@ -194,6 +198,55 @@ func TestRefusals(t *testing.T) {
 		if f := faults[0]; f.Line != c.line || !strings.Contains(f.Error(), c.want) {
 			t.Errorf("%.200s\ngives %q, want line %d: %q", c.text, f.Error(), c.line, c.want)
 		}
+	}
+}
+
+// Tokens of OAuth are got once each, before all else, whoever needs them.
+func TestOAuth(t *testing.T) {
+	s, err := Parse(`
+traffic.main = { flow = "f", users = 1, for = "1s" }
+[[flow.setup]]
+name = "own"
+get = "http://x/own"
+auth = { oauth2 = { url = "https://b/token", client_id = "b", client_secret = "${secret.shop}" } }
+[[flow.f]]
+get = "http://x/1"
+auth.oauth2 = { url = "https://a/token", client_id = "a", client_secret = "${secret.shop}", scope = "read write" }
+[[flow.f]]
+get = "http://x/2"
+auth.oauth2 = { url = "https://b/token", client_id = "b", client_secret = "${secret.shop}" }
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Compile(inputs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, st := range p.Setup.Steps {
+		got = append(got, st.Name+" "+st.Method+" "+st.Origin.String())
+	}
+	if want := "[oauth2 POST https://a oauth2_2 POST https://b own GET http://x]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+	in := &Input{Slots: [][]byte{[]byte("one"), []byte("two")}, Rand: func() uint64 { return 0 }}
+	headers := func(st *Step) (out string) {
+		for _, h := range st.Headers {
+			v, err := h.Value.Append(nil, in)
+			if err != nil {
+				t.Error(err)
+			}
+			out += h.Name + ": " + string(v) + "\n"
+		}
+		return out
+	}
+	body, err := p.Setup.Steps[0].Body.Append(nil, in)
+	if err != nil || string(body) != "grant_type=client_credentials&scope=read%20write" || !strings.Contains(headers(p.Setup.Steps[0]), "Authorization: Basic YTpoaWRkZW4=\n") {
+		t.Errorf("%s %s %v", body, headers(p.Setup.Steps[0]), err)
+	}
+	if a, b, own := headers(p.Flows["f"].Steps[0]), headers(p.Flows["f"].Steps[1]), headers(p.Setup.Steps[2]); a != "Authorization: Bearer one\n" || b != "Authorization: Bearer two\n" || own != b {
+		t.Errorf("%q %q %q", a, b, own)
 	}
 }
 

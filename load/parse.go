@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/skein-project/skein/load/lines"
 )
 
 const (
@@ -34,7 +36,7 @@ func Parse(text string) (*Scenario, error) {
 		}
 		return nil, Faults{f}
 	}
-	s := newScenario(linesOf(text))
+	s := newScenario(lines.Of(text))
 	s.top(newTable(s.f, "", top))
 	return s, s.f.err()
 }
@@ -321,6 +323,7 @@ func (s *Scenario) allFlows(top *table) {
 			s.flows[name] = append(s.flows[name], st)
 		}
 	}
+	steps += s.tokens()
 	if steps > MaxSteps {
 		s.f.add(over[0], "", "the file has %d steps, at most %d are allowed", steps, MaxSteps)
 	}
@@ -376,8 +379,17 @@ func (s *Scenario) step(t *table, i int) rawStep {
 			st.basicUser, st.basicPassword = b.text("user"), b.text("password")
 			b.end()
 		}
-		if (st.bearer == "") == (st.basicUser == "") {
-			a.f.add(a.at, `as auth = { bearer = "${token}" } or auth = { basic = { user = "u", password = "p" } }`, "want either bearer or basic")
+		if o := a.sub("oauth2"); o != nil {
+			st.oauth = readOAuth(o)
+		}
+		kinds := 0
+		for _, has := range []bool{st.bearer != "", st.basicUser != "", st.oauth != oauth{}} {
+			if has {
+				kinds++
+			}
+		}
+		if kinds != 1 {
+			a.f.add(a.at, `as auth = { bearer = "${token}" } or auth = { basic = { user = "u", password = "p" } }`, "want one of bearer, basic and oauth2")
 		}
 		a.end()
 	}

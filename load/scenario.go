@@ -152,6 +152,7 @@ type rawRequest struct {
 	bearer        string
 	basicUser     string
 	basicPassword string
+	oauth         oauth
 	redirects     int
 	messages      int
 	hook          Hook

@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/live"
+	"github.com/skein-project/skein/load/pace"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/stat"
 )
@@ -187,8 +188,8 @@ func (d *drive) since(after string) (out api.LoadLive, more bool, news chan stru
 	}
 	out.Next, out.Seconds = strings.Join(next, "."), (time.Duration(span) * stat.Step).Seconds()
 	out.Warm = out.At <= d.c.plan.Warmup.Seconds() && d.c.plan.Warmup > 0
-	out.Latency = live.Times(&all.All().Times[stat.Latency])
-	out.Planned = live.Planned(d.c.plan, time.Duration(out.At*float64(time.Second)))
+	out.Latency, out.Phases = live.Times(&all.All().Times[stat.Latency]), live.Phases(all)
+	out.Planned = pace.Rate(d.c.plan, time.Duration(out.At*float64(time.Second)))
 	out.Steps = live.Steps(d.c.plan, all, warm)
 	if d.judge != nil {
 		out.Thresholds = live.Thresholds(d.judge.Now())

@@ -2,6 +2,7 @@ package loadbench
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -32,12 +33,12 @@ type target struct {
 	in  io.Closer
 }
 
-func startTarget(ctx context.Context) (*target, error) {
+func startTarget(ctx context.Context, kind string) (*target, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, TargetRole)
+	cmd := exec.CommandContext(ctx, self, TargetRole, kind)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -54,7 +55,11 @@ func startTarget(ctx context.Context) (*target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the target: %w", err)
 	}
-	return &target{"http://" + strings.TrimSpace(addr), cmd, in}, nil
+	scheme := "http://"
+	if kind != plain {
+		scheme = "https://"
+	}
+	return &target{scheme + strings.TrimSpace(addr), cmd, in}, nil
 }
 
 func (t *target) close() {
@@ -62,13 +67,19 @@ func (t *target) close() {
 	_ = t.cmd.Wait()
 }
 
+// seconds is how long a client runs as fast as it can.
+func seconds(s *suite.Suite) int { return max(1, int(math.Ceil((5 * s.Size.Burst).Seconds()))) }
+
+// off is how far a figure is off the truth, in percent.
+func off(x, truth float64) float64 { return math.Abs(x-truth) / truth * 100 }
+
 // Load measures the rows of the group.
 func Load(ctx context.Context, s *suite.Suite) error {
 	skein, err := ours()
 	if err != nil {
 		return err
 	}
-	seconds := max(1, int(math.Ceil((5 * s.Size.Burst).Seconds())))
+	seconds := seconds(s)
 	const (
 		cost     = "load: requests of a processor second, HTTP/1.1, beside "
 		memory   = "load: memory of 1000 users, beside "
@@ -120,7 +131,6 @@ func Load(ctx context.Context, s *suite.Suite) error {
 		}
 		a := suite.Series{Name: frozen95 + with, Unit: "%", With: with + ", bounded to 50", Target: suite.Want("ours", "<=", 5), Digest: suite.Median}
 		b := suite.Series{Name: frozen99 + with, Unit: "%", With: a.With, Target: a.Target, Digest: suite.Median}
-		off := func(x, truth float64) float64 { return math.Abs(x-truth) / truth * 100 }
 		if err := inTurn(ctx, s, skein, p.tool, run{url: "/freeze", users: users, rate: frozenRate, seconds: frozenSeconds}, func(us, them outcome) {
 			a.Ours, a.Peer = append(a.Ours, off(us.p95, truthP95)), append(a.Peer, off(them.p95, truthP95))
 			b.Ours, b.Peer = append(b.Ours, off(us.p99, truthP99)), append(b.Peer, off(them.p99, truthP99))
@@ -139,7 +149,7 @@ func inTurn(ctx context.Context, s *suite.Suite, us, them tool, r run, take func
 		var got [2]outcome
 		one := func(i int, t tool) func() error {
 			return func() error {
-				at, err := startTarget(ctx)
+				at, err := startTarget(ctx, cmp.Or(r.kind, plain))
 				if err != nil {
 					return err
 				}

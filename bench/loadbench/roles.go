@@ -2,17 +2,29 @@ package loadbench
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	cryptorand "crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"math/big"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/engine"
+	"github.com/skein-project/skein/load/h1"
 	"github.com/skein-project/skein/load/report"
 )
 
@@ -20,6 +32,14 @@ import (
 const (
 	TargetRole = "load-target"
 	ClientRole = "load-client"
+	BareRole   = "load-bare"
+)
+
+// Kinds of targets: plain, with TLS, and with TLS and HTTP/2.
+const (
+	plain  = "plain"
+	secure = "tls"
+	second = "h2"
 )
 
 // body is what the target answers, 102 bytes.
@@ -32,12 +52,30 @@ const (
 )
 
 // Target serves until its input ends; it says its address first.
-func Target(in io.Reader, out io.Writer) int {
+func Target(args []string, in io.Reader, out io.Writer) int {
+	kind := plain
+	if len(args) > 0 {
+		kind = args[0]
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "target:", err)
 		return 1
 	}
+	said := l.Addr()
+	if kind != plain {
+		cert, err := certificate()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "target:", err)
+			return 1
+		}
+		protos := []string{"http/1.1"}
+		if kind == second {
+			protos = []string{"h2", "http/1.1"}
+		}
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: protos, MinVersion: tls.VersionTLS13})
+	}
+	var slow delays
 	began := make(chan time.Time, 1) // when /freeze was asked first
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
@@ -63,12 +101,14 @@ func Target(in io.Reader, out io.Writer) int {
 		}
 		_, _ = io.WriteString(w, body)
 	})
+	mux.HandleFunc("/lognormal", slow.serve)
+	mux.HandleFunc("/quantiles", slow.tell)
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
 		_ = s.Close()
 	}()
-	fmt.Fprintln(out, l.Addr())
+	fmt.Fprintln(out, said)
 	_ = s.Serve(l)
 	return 0
 }
@@ -104,7 +144,7 @@ func Client(args []string, out io.Writer) int {
 		fmt.Fprintln(os.Stderr, "client:", err)
 		return 1
 	}
-	e, err := engine.New(engine.Options{Plan: p, Seed: 1})
+	e, err := engine.New(engine.Options{Plan: p, Seed: 1, TLS: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}) //nolint:gosec // the target of the comparison
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "client:", err)
 		return 1
@@ -119,6 +159,83 @@ func Client(args []string, out io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// Bare is what the engine is compared with: URL, users, seconds. It prints how many requests
+// were answered.
+func Bare(args []string, out io.Writer) int {
+	if len(args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: load-bare URL USERS SECONDS")
+		return 2
+	}
+	origin, target, err := load.SplitURL(args[0])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "client:", err)
+		return 2
+	}
+	users, _ := strconv.Atoi(args[1])
+	length, _ := strconv.Atoi(args[2])
+	until := time.Now().Add(time.Duration(length) * time.Second)
+	var wait sync.WaitGroup
+	var sum atomic.Uint64
+	for range users {
+		wait.Go(func() {
+			raw, err := net.Dial("tcp", origin.Host)
+			if err != nil {
+				return
+			}
+			c := h1.NewConn(raw)
+			defer c.Close()
+			r := &h1.Request{Bytes: []byte("GET " + target + " HTTP/1.1\r\nHost: " + origin.Host + "\r\nUser-Agent: bare\r\n\r\n"), Deadline: until.Add(time.Minute)}
+			var answer h1.Response
+			for n := uint64(0); ; n++ {
+				if t, err := c.Do(r, &answer); err != nil || t.End.After(until) {
+					sum.Add(n)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	fmt.Fprintln(out, sum.Load())
+	return 0
+}
+
+// delays are those of /lognormal: around 20 ms.
+type delays struct {
+	mu  sync.Mutex
+	all []float64 // seconds, as they were
+}
+
+func (d *delays) serve(w http.ResponseWriter, _ *http.Request) {
+	begin := time.Now()
+	time.Sleep(time.Duration(20 * float64(time.Millisecond) * math.Exp(rand.NormFloat64()/2)))
+	_, _ = io.WriteString(w, body)
+	took := time.Since(begin).Seconds()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = append(d.all, took)
+}
+
+func (d *delays) tell(w http.ResponseWriter, _ *http.Request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	slices.Sort(d.all)
+	at := func(q float64) float64 { return d.all[int(q*float64(len(d.all)-1))] }
+	if len(d.all) > 0 {
+		_ = json.NewEncoder(w).Encode([]float64{at(0.5), at(0.95), at(0.99)})
+	}
+}
+
+// certificate is one that nobody has to trust.
+func certificate() (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	t := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(cryptorand.Reader, t, t, key.Public(), key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
 func text(n int) string { return strconv.Itoa(n) }

@@ -18,14 +18,16 @@ import (
 
 // outcome is what a client came to.
 type outcome struct {
-	requests float64
-	cpu      time.Duration
-	rss      float64 // bytes, the most
-	p95, p99 float64 // seconds
+	requests      float64
+	cpu           time.Duration
+	rss           float64 // bytes, the most
+	p50, p95, p99 float64 // seconds
+	late          float64 // of the generator itself: p50, seconds
 }
 
 // run is one use of a tool. A rate of 0 is as fast as the users can.
 type run struct {
+	kind    string // of the target; empty: plain
 	url     string
 	users   int
 	rate    int
@@ -82,7 +84,10 @@ func ours() (tool, error) {
 			var d struct {
 				Requests float64
 				Failed   float64
-				Latency  struct{ P95, P99 float64 }
+				Latency  struct{ P50, P95, P99 float64 }
+				Own      struct {
+					P50 float64 `json:"late_p50"`
+				} `json:"generator"`
 			}
 			if err := json.Unmarshal(out, &d); err != nil {
 				return outcome{}, err
@@ -90,9 +95,23 @@ func ours() (tool, error) {
 			if d.Failed > 0 {
 				return outcome{}, fmt.Errorf("a share of %g failed", d.Failed)
 			}
-			return outcome{requests: d.Requests, p95: d.Latency.P95, p99: d.Latency.P99}, nil
+			return outcome{requests: d.Requests, p50: d.Latency.P50, p95: d.Latency.P95, p99: d.Latency.P99, late: d.Own.P50}, nil
 		},
 	}, nil
+}
+
+// bare is the client alone, in a process of its own: connections that each send the same
+// request again and again, and count.
+func bare(self string) tool {
+	return tool{
+		name: "its client alone", path: self,
+		command: func(r run, _ string) ([]string, string) {
+			return []string{BareRole, r.url, text(r.users), text(r.seconds)}, ""
+		},
+		read: func(out []byte, _ string) (outcome, error) {
+			return outcome{requests: number(out, `(\d+)`)}, nil
+		},
+	}
 }
 
 // find looks for a program where scripts/bench-deps puts it, and in the path.
@@ -129,6 +148,19 @@ func wrk() tool {
 		},
 		read: func(out []byte, _ string) (outcome, error) {
 			return outcome{requests: number(out, `(\d+) requests in`)}, nil
+		},
+	}
+}
+
+// h2load has a stream at a time of each connection, as a user of ours has.
+func h2load() tool {
+	return tool{
+		name: "h2load", path: find("h2load"),
+		command: func(r run, _ string) ([]string, string) {
+			return []string{"-t1", "-m1", "-c" + text(r.users), "-D" + text(r.seconds), r.url}, ""
+		},
+		read: func(out []byte, _ string) (outcome, error) {
+			return outcome{requests: number(out, `(\d+) succeeded`)}, nil
 		},
 	}
 }
@@ -187,7 +219,7 @@ func vegeta() tool {
 // k6Script does what the scenario of skein does.
 const k6Script = `import http from 'k6/http';
 import { check } from 'k6';
-export const options = { summaryTrendStats: ['p(95)', 'p(99)'], scenarios: { main: %s } };
+export const options = { insecureSkipTLSVerify: true, summaryTrendStats: ['p(95)', 'p(99)'], scenarios: { main: %s } };
 export default function () {
   const res = http.get('%s?n=' + Math.floor(Math.random() * 1000000));
   const answer = res.json();

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/clock"
+	"github.com/skein-project/skein/load/pace"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/load/stat"
@@ -200,13 +201,7 @@ func (c *collector) tell(at, length time.Duration, g stat.Gauges) {
 		return
 	}
 	s := Status{At: at, Of: length, Warm: c.n <= c.warm, Rate: float64(all.Sent()), Dropped: c.drops, Thresholds: c.judge.Now(), Gauges: g}
-	for _, t := range c.e.traffics {
-		if !t.t.Open { // who sends as fast as it is answered has no rate that is due
-			s.Planned = 0
-			break
-		}
-		s.Planned += c.e.o.Deal.Part() * t.curve.Level(at-time.Millisecond)
-	}
+	s.Planned = c.e.o.Deal.Part() * pace.Rate(c.e.o.Plan, at)
 	if n := all.Count(); n > 0 {
 		s.Failed = float64(all.Failed()) / float64(n)
 	}

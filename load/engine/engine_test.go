@@ -302,6 +302,32 @@ get = "http://target.test/echo"`)
 	})
 }
 
+// A token of OAuth is got once, and sent with each request.
+func TestOAuth(t *testing.T) {
+	tokens, asked := 0, 0
+	in(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		switch {
+		case r.URL.Path == "/token" && user == "load" && password == "word" && r.FormValue("grant_type") == "client_credentials":
+			tokens++
+			_, _ = w.Write([]byte(`{"access_token":"t-7","token_type":"Bearer","expires_in":3600}`))
+		case r.Header.Get("Authorization") == "Bearer t-7":
+			asked++
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}), func(t *testing.T, s *scene) {
+		r := s.run(t.Context(), t, `
+traffic.main = { flow = "f", users = 3, for = "1s", think = "100ms" }
+[[flow.f]]
+get = "http://target.test/api"
+auth.oauth2 = { url = "http://login.test/token", client_id = "load", client_secret = "word" }`)
+		if all := r.Whole.All(); tokens != 1 || asked < 27 || all.Failed() != 0 || all.Count() != uint64(asked) {
+			t.Errorf("%d tokens, %d requests with it, %v %q", tokens, asked, all.Classes, r.Errors)
+		}
+	})
+}
+
 // The warm-up is apart; a threshold ends a run; a stop is no failure; grace is the
 // end of everything.
 func TestEnds(t *testing.T) {

@@ -71,7 +71,7 @@ type Status struct {
 	At, Of  time.Duration
 	Warm    bool // warming up
 	Rate    float64
-	Planned float64 // arrivals a second that are due; 0: some of the traffic is closed
+	Planned float64 // requests a second that are due; 0: some of the traffic is closed
 	Failed  float64 // share, of the last second
 	P50     float64
 	P95     float64

@@ -1,11 +1,8 @@
 package live
 
 import (
-	"time"
-
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/load"
-	"github.com/skein-project/skein/load/pace"
 	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/load/stat"
 )
@@ -31,6 +28,18 @@ func Steps(p *load.Plan, all, warm *stat.Bank) []api.LoadStep {
 	return out
 }
 
+// Phases are what parts of requests took, of all steps.
+func Phases(b *stat.Bank) []api.LoadPhase {
+	var out []api.LoadPhase
+	all := b.All()
+	for p := stat.Latency + 1; p < stat.Phases; p++ {
+		if h := &all.Times[p]; h.N > 0 {
+			out = append(out, api.LoadPhase{Name: p.String(), Count: h.N, Times: Times(h)})
+		}
+	}
+	return out
+}
+
 // Times are the figures of a distribution.
 func Times(h *stat.Hist) api.LoadTimes {
 	if h.N == 0 {
@@ -50,17 +59,4 @@ func Thresholds(list []rule.Outcome) []api.LoadThreshold {
 		out = append(out, x)
 	}
 	return out
-}
-
-// Planned are the iterations a second that are due at a time; 0: some of the traffic has no
-// rate.
-func Planned(p *load.Plan, at time.Duration) (sum float64) {
-	for i := range p.Traffics {
-		t := &p.Traffics[i]
-		if !t.Open {
-			return 0
-		}
-		sum += pace.New(t.Start, t.Rate).Level(at - time.Millisecond)
-	}
-	return sum
 }

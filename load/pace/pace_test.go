@@ -100,6 +100,29 @@ func TestPoisson(t *testing.T) {
 	}
 }
 
+// TestRate: what is due at a time, of all traffic and steps.
+func TestRate(t *testing.T) {
+	const steps = "[[flow.f]]\nget = \"http://x/\"\n[[flow.f]]\nname = \"b\"\nget = \"http://x/\"\n[[flow.g]]\nget = \"http://x/\"\n"
+	for text, want := range map[string]float64{
+		"traffic.a = { flow = \"f\", rate = 50, for = \"1m\" }\n":                                                                     100,
+		"traffic.a = { flow = \"f\", rate = 50, for = \"1m\" }\ntraffic.b = { flow = \"g\", rate = [{ to = 40, over = \"20s\" }] }\n": 120,
+		"traffic.a = { flow = \"f\", rate = 50, for = \"1m\" }\ntraffic.b = { flow = \"g\", users = 5, for = \"1m\" }\n":              0,
+		"traffic.a = { flow = \"f\", rate = 50, for = \"1m\", start = \"30s\" }\n":                                                    0,
+	} {
+		s, err := load.Parse(text + steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.Compile(load.Inputs{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Rate(p, 10*time.Second); math.Abs(got-want) > 0.01 {
+			t.Errorf("%s: %g, want %g", text, got, want)
+		}
+	}
+}
+
 // TestRise: the most by which a plan rises, by its rate over the seconds until then.
 func TestRise(t *testing.T) {
 	for text, want := range map[string]float64{

@@ -20,6 +20,19 @@ func Peak(p *load.Plan) (rate float64, users int) {
 	return rate, users
 }
 
+// Rate is how many requests a second are due at a time, if each iteration sends one for each
+// of its steps; 0: some of the traffic has no rate.
+func Rate(p *load.Plan, at time.Duration) (sum float64) {
+	for i := range p.Traffics {
+		t := &p.Traffics[i]
+		if !t.Open { // who sends as fast as it is answered has no rate that is due
+			return 0
+		}
+		sum += New(t.Start, t.Rate).Level(at-time.Millisecond) * float64(max(1, len(p.Flows[t.Flow].Steps)))
+	}
+	return sum
+}
+
 // Rise is how many requests a second more each second a plan asks for: its rate at a time,
 // over the seconds until the end of that one. Of traffic without a rate nothing is known.
 func Rise(p *load.Plan) float64 {

@@ -237,8 +237,9 @@ func point(p stat.Point) Point {
 		out.Failed = math.Min(1, float64(p.Failed)/float64(n))
 	}
 	if p.Latency.N > 0 {
-		clamp := func(q float64) float64 { return min(max(p.Latency.Sketch.Quantile(q), p.Latency.Min), p.Latency.Max) }
-		out.P50, out.P95, out.P99 = clamp(0.5), clamp(0.95), clamp(0.99)
+		var h stat.Hist
+		h.AddMetric(p.Latency)
+		out.P50, out.P95, out.P99 = h.Quantile(0.5), h.Quantile(0.95), h.Quantile(0.99)
 	}
 	return out
 }

@@ -127,6 +127,35 @@ func TestNothingOfOthersIsMarkup(t *testing.T) {
 	}
 }
 
+// The case of the verdict fails where nothing else would say so: what is accepted does not.
+func TestVerdictInJUnit(t *testing.T) {
+	for _, c := range []struct {
+		verdict    rule.Verdict
+		thresholds []Threshold
+		accept     []string
+		failures   string
+	}{
+		{rule.Passed, []Threshold{{Text: "p(95)<5", OK: true}}, nil, `failures="0"`},
+		{rule.Failed, []Threshold{{Text: "p(95)<5"}}, nil, `failures="1"`},
+		{rule.Failed, nil, nil, `failures="1"`}, // no request ended as it should
+		{rule.Failed, []Threshold{{Text: "p(95)<5", OK: true}}, []string{"suspect"}, `failures="1"`},
+		{rule.Suspect, nil, nil, `failures="1"`},
+		{rule.Suspect, nil, []string{"incomplete"}, `failures="1"`},
+		{rule.Suspect, nil, []string{"suspect"}, `failures="0"`},
+		{rule.Incomplete, nil, []string{"suspect", "incomplete"}, `failures="0"`},
+		{rule.Aborted, []Threshold{{Text: "p(95)<5"}}, nil, `failures="2"`},
+	} {
+		b, err := (&Report{Name: "x", Verdict: c.verdict, Why: []string{"why"}, Thresholds: c.thresholds}).JUnit(c.accept...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, head, _ := strings.Cut(string(b), "<testsuites")
+		if head, _, _ = strings.Cut(head, ">"); !strings.Contains(head, c.failures) {
+			t.Errorf("%s, accepted %q: %s, want %s", c.verdict, c.accept, head, c.failures)
+		}
+	}
+}
+
 // A run in which nothing ended is a page as well.
 func TestEmptyRun(t *testing.T) {
 	s, err := load.FromURL("http://x/", 0, 1, time.Second)

@@ -155,6 +155,17 @@ func TestDecide(t *testing.T) {
 	if d := (Self{Late: late, Latency: 0.2, CPU: 0.8, Gap: time.Second}).Doubts(); d != nil {
 		t.Errorf("7 ms late of 200: %q", d)
 	}
+	few := &stat.Hist{}
+	for i := range 50 {
+		few.Record(time.Duration(i/49) * 7 * time.Millisecond)
+	}
+	if d := (Self{Late: few}).Doubts(); d != nil {
+		t.Errorf("one of 50: %q", d)
+	}
+	few.Record(7 * time.Millisecond)
+	if d := (Self{Late: few}).Doubts(); len(d) != 1 {
+		t.Errorf("two of 51: %q", d)
+	}
 	for _, c := range []struct {
 		outcomes []Outcome
 		ended    string

@@ -140,13 +140,14 @@ func (h *Hist) Min() float64 { return h.min.Seconds() }
 // Max is the longest time, in seconds.
 func (h *Hist) Max() float64 { return h.max.Seconds() }
 
-// Quantile is in seconds, to the accuracy of a sketch, and never outside least and
-// greatest time; NaN of nothing.
+// Quantile is the least time that a share of q of all do not exceed: of ten, the 99th
+// percentile is the longest. In seconds, to the accuracy of a sketch, and never outside
+// least and greatest time; NaN of nothing.
 func (h *Hist) Quantile(q float64) float64 {
 	if h.N == 0 {
 		return math.NaN()
 	}
-	rank := uint64(q * float64(h.N-1))
+	rank := min(h.N-1, uint64(max(0, math.Ceil(q*float64(h.N)-1e-6)-1)))
 	for i := h.low; i <= h.high; i++ {
 		if rank < h.counts[i] {
 			g := math.Exp2(float64(i+lowest) / steps)

@@ -59,10 +59,23 @@ func TestQuantiles(t *testing.T) {
 		}
 		slices.Sort(list)
 		for _, q := range []float64{0, 0.5, 0.95, 0.99, 1} {
-			want := max(list[int(q*float64(len(list)-1))], least).Seconds()
+			at := 0 // so many are shorter at least
+			for float64(at+1) < q*float64(len(list))-1e-6 {
+				at++
+			}
+			want := max(list[at], least).Seconds()
 			if got := h.Quantile(q); math.Abs(got-want) > Accuracy()*want*1.001 || got > h.Max() || got < h.Min() {
 				t.Fatalf("p%g of %d is %g, want %g", q*100, len(list), got, want)
 			}
+		}
+	}
+	var few Hist
+	for i := range 100 {
+		few.Record(time.Duration(i+1) * time.Second)
+	}
+	for _, c := range []struct{ q, want float64 }{{0.07, 7}, {0.5, 50}, {0.95, 95}, {0.99, 99}, {0.991, 100}, {0.999, 100}} {
+		if got := few.Quantile(c.q); math.Abs(got-c.want) > Accuracy()*c.want*1.001 {
+			t.Errorf("p%g of 1..100 is %g", c.q*100, got)
 		}
 	}
 	if !math.IsNaN((&Hist{}).Quantile(0.5)) {

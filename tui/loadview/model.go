@@ -39,6 +39,7 @@ type section int
 
 const (
 	all section = iota
+	phases
 	hosts
 	errs
 	thresholds
@@ -134,6 +135,8 @@ func (m *Model) key(key string) tea.Cmd {
 			}
 			return Said{"it ends: what is under way has 2 s"}
 		}
+	case "p":
+		m.turn(phases)
 	case "h":
 		m.turn(hosts)
 	case "e":

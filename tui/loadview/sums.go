@@ -13,6 +13,7 @@ type sums struct {
 	requests, failed, dropped uint64
 	most                      float64 // the longest latency
 	steps                     []*step // in the order of the scenario
+	phases                    []*step // parts of requests, in their order; of these only the times
 	byName                    map[string]*step
 	hosts                     map[string]*host
 	errors                    map[[2]string]uint64 // class, step
@@ -73,6 +74,16 @@ func (s *sums) add(x api.LoadLive, now time.Time) {
 			one.near = append(one.near, sample{now, st.Requests, st.Failed, st.Latency})
 		}
 	}
+	for _, p := range x.Phases {
+		i := slices.IndexFunc(s.phases, func(o *step) bool { return o.name == p.Name })
+		if i < 0 {
+			i = len(s.phases)
+			s.phases = append(s.phases, &step{name: p.Name})
+		}
+		if !x.Again {
+			s.phases[i].near = append(s.phases[i].near, sample{now, p.Count, 0, p.Times})
+		}
+	}
 	for _, h := range x.Hosts {
 		one := s.hosts[string(h.Host)]
 		if one == nil {
@@ -93,7 +104,7 @@ func (s *sums) add(x api.LoadLive, now time.Time) {
 
 // tick forgets what is not of the last seconds any more.
 func (s *sums) tick(now time.Time) {
-	for _, one := range s.steps {
+	for _, one := range slices.Concat(s.steps, s.phases) {
 		one.near = slices.DeleteFunc(one.near, func(x sample) bool { return now.Sub(x.at) > recent })
 	}
 	if second := now.Unix(); second != s.second && len(s.steps) > 0 {

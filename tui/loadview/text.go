@@ -186,6 +186,8 @@ func (m *Model) spark(room int) string {
 // as the next ones leave it.
 func (m *Model) section() []string {
 	switch m.focus {
+	case phases:
+		return m.phases()
 	case hosts:
 		return m.hosts()
 	case errs:
@@ -247,6 +249,20 @@ func (m *Model) steps() []string {
 		t.Add(s.name, report.PerSecond(rate*m.sums.part(s)), millis(l.P50), millis(l.P95), millis(l.P99), report.Percent(min(1, failed)), checks)
 	}
 	return m.table(t)
+}
+
+// phases are what parts of requests took in the last seconds.
+func (m *Model) phases() []string {
+	t := present.Table{Columns: []present.Column{{Name: "PHASE"}, number("P50"), number("P95"), number("P99"), number("MAX")}}
+	for _, p := range m.sums.phases {
+		if l := m.sums.latency(p); l.P50 > 0 {
+			t.Add(p.name, report.Millis(l.P50), report.Millis(l.P95), report.Millis(l.P99), report.Millis(l.Max))
+		}
+	}
+	if len(t.Rows) == 0 {
+		return []string{" nothing has ended in the last seconds"}
+	}
+	return append(m.table(t), "", " milliseconds of the last seconds, of all steps", " late: since it was due; first_byte: the target's own part")
 }
 
 func number(name string) present.Column { return present.Column{Name: name, Kind: present.Number} }
@@ -338,7 +354,7 @@ func (m *Model) foot() string {
 	if m.o.ID == "" {
 		leave = "q ends it"
 	}
-	text := " " + leave + "  s stops it  h hosts  e errors  t thresholds  tab next  esc all"
+	text := " " + leave + "  s stops it  p phases  h hosts  e errors  t thresholds  esc all"
 	if n := len(m.section()); n > m.body() {
 		text = fmt.Sprintf(" %d more lines: j k", n-m.body()) + text
 	}

@@ -30,6 +30,12 @@ func second(n int) api.LoadLive {
 			{Name: "login", Requests: 100, Failed: 1, Classes: map[string]uint64{"ok": 99, "http5xx": 1}, Latency: ms(21, 66, 110, 402)},
 			{Name: "pay", Requests: 200, Failed: 3, Dropped: 1, Classes: map[string]uint64{"ok": 198, "timeout": 2, "dropped": 1}, Checks: api.LoadChecks{Passed: 199, Failed: 1}, Latency: ms(24, 70, 121+wave, 300)},
 		},
+		Phases: []api.LoadPhase{
+			{Name: "service", Count: 300, Times: ms(22, 66, 112, 350)},
+			{Name: "late", Count: 100, Times: ms(0.03, 0.2, 1.5, 52)},
+			{Name: "first_byte", Count: 300, Times: ms(21, 64, 109, 340)},
+			{Name: "receive", Count: 300, Times: ms(0.4, 1.9, 4.1, 9)},
+		},
 		Hosts: []api.LoadHostLive{
 			{Host: "n1", Stage: "running", At: float64(n), Requests: 200, CPU: 0.31, Clock: 0.0004, Share: 2.0 / 3, LateP99: 0.0002},
 			{Host: "n2", Stage: "running", At: float64(n), Requests: 100, CPU: 0.91, Clock: 0.0008, Share: 1.0 / 3, LateP99: 0.0041},
@@ -70,6 +76,7 @@ func TestScreens(t *testing.T) {
 			do   func(m *Model)
 		}{
 			{"running", func(*Model) {}},
+			{"phases", func(m *Model) { press(m, "p") }},
 			{"hosts", func(m *Model) { press(m, "h") }},
 			{"errors", func(m *Model) { press(m, "e") }},
 			{"thresholds", func(m *Model) { press(m, "t") }},

@@ -185,7 +185,7 @@ func (f *runFlags) follow(a *cli.App, ctx context.Context, c *api.Client, id str
 	}
 	files, _ := f.outputs()
 	for _, path := range files {
-		if err := export(a, d, path); err != nil {
+		if err := export(a, d, path, f.accept); err != nil {
 			return err
 		}
 	}

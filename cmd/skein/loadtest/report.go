@@ -16,13 +16,16 @@ import (
 )
 
 func reportCommand(a *cli.App) *cobra.Command {
-	var out []string
+	var out, accept []string
 	cmd := &cobra.Command{
 		Use: "report FILE|TEST", Short: "Show the report of a run again", Args: cli.Exactly(1, "a report, or a load test"),
 		Long: "Reads what `skein load run --out FILE.json` wrote, or gets the report of a load test that ran\n" +
 			"on hosts, and shows it, or writes it in other forms.",
 		Example: "  skein load report run.json\n  skein load report run.json --out run.html --out junit.xml",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := accepts(accept); err != nil {
+				return err
+			}
 			d, err := reportOf(a, cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -31,7 +34,7 @@ func reportCommand(a *cli.App) *cobra.Command {
 				if !slices.Contains(formats, filepath.Ext(path)) {
 					return cli.Usagef("--out: %s is of no form that is known", path).WithHint("name it .json, .html, .xml (JUnit) or .csv")
 				}
-				if err := export(a, d, path); err != nil {
+				if err := export(a, d, path, accept); err != nil {
 					return err
 				}
 			}
@@ -42,6 +45,7 @@ func reportCommand(a *cli.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVar(&out, "out", nil, "file to write: .html, .xml (JUnit), .csv or .json by its name")
+	cmd.Flags().StringSliceVar(&accept, "accept", nil, "a verdict that is no failure in JUnit: suspect, incomplete")
 	return cmd
 }
 

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -132,6 +134,9 @@ func (f *runFlags) check(what string, changed func(string) bool) error {
 		}
 		return nil
 	}
+	if _, err := os.Stat(what); errors.Is(err, fs.ErrNotExist) && filepath.Ext(what) != ".toml" {
+		return cli.Usagef("%s is neither a file nor a URL", what).WithHint("a scenario is a file of this machine; a URL begins with http:// or https://")
+	}
 	for _, name := range []string{"rate", "for", "users", "threshold"} {
 		if changed(name) {
 			return cli.Usagef("--%s is for a URL", name).WithHint("the scenario says it: traffic and thresholds, see docs/load.md")
@@ -196,7 +201,7 @@ func (f *runFlags) run(a *cli.App, ctx context.Context, what string, o Options, 
 	d := report.New(s.plan, r)
 	files, _ := f.outputs()
 	for _, path := range files {
-		if err := export(a, d, path); err != nil {
+		if err := export(a, d, path, f.accept); err != nil {
 			return err
 		}
 	}
@@ -302,14 +307,14 @@ func show(a *cli.App, d *report.Report) error {
 }
 
 // export writes the report into a file, in the form that its name says.
-func export(a *cli.App, d *report.Report, path string) error {
+func export(a *cli.App, d *report.Report, path string, accept []string) error {
 	var text []byte
 	var err error
 	switch filepath.Ext(path) {
 	case ".html":
 		text = d.HTML()
 	case ".xml":
-		text, err = d.JUnit()
+		text, err = d.JUnit(accept...)
 	case ".csv":
 		var b strings.Builder
 		cli.WriteCSV(&b, d.Table())

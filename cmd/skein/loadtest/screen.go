@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/engine"
 	"github.com/skein-project/skein/load/live"
+	"github.com/skein-project/skein/load/pace"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/stat"
 	"github.com/skein-project/skein/tui/loadview"
@@ -162,7 +163,7 @@ func (m *machine) counted(f stat.Frame) {
 	m.x = api.LoadLive{
 		Of: m.x.Of, State: event.LoadStarted, Doing: "running", Warm: f.Warm, Users: f.Users, Queue: f.Queue,
 		At: (time.Duration(f.At) * stat.Step).Seconds(), Seconds: (time.Duration(f.Span) * stat.Step).Seconds(),
-		Steps: live.Steps(m.p, all, warm), Latency: live.Times(&all.All().Times[stat.Latency]),
+		Steps: live.Steps(m.p, all, warm), Latency: live.Times(&all.All().Times[stat.Latency]), Phases: live.Phases(all),
 	}
 	m.x.Hosts = []api.LoadHostLive{{
 		Host: cluster.NodeID("this machine"), Stage: "running", At: m.x.At, Requests: all.All().Sent(), CPU: f.CPU, Share: 1, LateP99: live.Times(&all.OwnLate).P99,
@@ -170,7 +171,7 @@ func (m *machine) counted(f stat.Frame) {
 }
 
 func (m *machine) watch(s engine.Status) {
-	m.x.Of, m.x.Planned, m.x.Thresholds = s.Of.Seconds(), live.Planned(m.p, s.At), live.Thresholds(s.Thresholds)
+	m.x.Of, m.x.Planned, m.x.Thresholds = s.Of.Seconds(), pace.Rate(m.p, s.At), live.Thresholds(s.Thresholds)
 	m.heard(m.x)
 	m.new = false
 }

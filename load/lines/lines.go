@@ -1,6 +1,7 @@
-package load
+package lines
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -17,8 +18,8 @@ type lineScanner struct {
 	items map[string]int // of lists of tables
 }
 
-// linesOf maps places to their lines.
-func linesOf(text string) map[string]int {
+// Of maps places to their lines: a key is "flow.main#0.get", an item of a list "thresholds#1".
+func Of(text string) map[string]int {
 	s := &lineScanner{text: text, line: 1, lines: map[string]int{}, items: map[string]int{}}
 	s.run()
 	return s.lines
@@ -217,3 +218,15 @@ func (s *lineScanner) skipSpace(all bool) {
 		s.at++
 	}
 }
+
+// place is where something stands, as package load has it.
+type place string
+
+func (p place) key(name string) place {
+	if p == "" {
+		return place(name)
+	}
+	return p + "." + place(name)
+}
+
+func (p place) item(i int) place { return place(fmt.Sprintf("%s#%d", p, i)) }
