@@ -33,10 +33,12 @@ func (*fakeCluster) Overload(context.Context) (api.Overload, error) {
 		Level: "high", Score: 4.5, Signal: "work delay", Enabled: true,
 		Signals: []api.OverloadSignal{
 			signal("work delay", "seconds", 0.12, 0.05, 4.5), signal("control delay", "seconds", 0.001, 0.02, 0.1), signal("cpu", "share", 0.31, 0.6, 1),
-			{Signal: "io", From: 0.4, Unit: "share"}, signal("memory left", "share", 0.45, 0.1, 0.4), signal("local health", "points", 1, 2, 1),
+			{Signal: "io", From: 0.4, Unit: "share"},
+			signal("memory left", "share", 0.45, 0.1, 0.4), signal("local health", "points", 1, 2, 1),
 		},
 		Lanes: []api.OverloadLane{
-			{Lane: "control", Places: 16, Running: 1}, {Lane: "submit", From: "severe", Places: 42, Running: 42, Waiting: 7, RefusedByPlaces: 812},
+			{Lane: "control", Places: 16, Running: 1},
+			{Lane: "submit", From: "severe", Places: 42, Running: 42, Waiting: 7, RefusedByPlaces: 812},
 			{Lane: "list", From: "high", Refuses: true, Places: 20, RefusedByLevel: 1204},
 		},
 		Silent: []api.SilentHost{{Node: "n3", Kind: "blob", WaitSeconds: 7}, {Node: "n3", Kind: "forward", Trying: true}},

@@ -341,7 +341,9 @@ func FuzzStep(f *testing.F) {
 // those who help and on from there, takes; a host that says to be very far gains little.
 func TestFarHostsHaveLonger(t *testing.T) {
 	for _, x := range []struct{ trip, helper, want time.Duration }{
-		{0, 0, time.Second}, {300 * time.Millisecond, 0, 1600 * time.Millisecond}, {300 * time.Millisecond, 200 * time.Millisecond, 1800 * time.Millisecond},
+		{0, 0, time.Second},
+		{300 * time.Millisecond, 0, 1600 * time.Millisecond},
+		{300 * time.Millisecond, 200 * time.Millisecond, 1800 * time.Millisecond},
 		{time.Minute, 0, 5 * time.Second},
 	} {
 		c := lone(t, 6)
