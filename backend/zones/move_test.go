@@ -74,16 +74,19 @@ func TestLostZoneMovesJobs(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		w.change(func() { w.member("n3").Health = cluster.Alive })
 		time.Sleep(60 * time.Second)
+		synctest.Wait()
 		if asked > 0 || len(set) > 0 {
 			t.Fatalf("a zone that came back: %v", set)
 		}
 		w.change(func() { w.member("n3").Health, w.member("n4").Level = cluster.Dead, event.KindJobZones.Since()-1 })
 		time.Sleep(60 * time.Second)
+		synctest.Wait()
 		if len(set) > 0 {
 			t.Fatalf("a member does not know the event: %v", set)
 		}
 		w.change(func() { w.member("n4").Level = event.Level })
 		time.Sleep(30 * time.Second)
+		synctest.Wait()
 		if len(set) != 2 || set[1].Job != "j1" || !slices.Equal(set[1].Zones, []string{"ams"}) || set[1].Reason == "" {
 			t.Errorf("%+v", set)
 		}

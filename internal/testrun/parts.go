@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -131,8 +129,6 @@ func lanes(bin string, list func(patterns ...string) ([]string, error), single [
 	}
 	raced := func(args ...string) []string { return test(slices.Concat(withRace, args)...) }
 	slowPkgs, slowNames := slowCases()
-	// Packages of which many wait: a processor has something to do when two of its do.
-	packages := "-p=" + strconv.Itoa(2*runtime.NumCPU())
 	shipped := []string{"SKEIN_BIN=" + bin}
 	race := []string{"SKEIN_BIN=" + filepath.Join(bin, "race")}
 	// Each lane that computes ends with a package that uses one processor; the
@@ -140,8 +136,6 @@ func lanes(bin string, list func(patterns ...string) ([]string, error), single [
 	return []lane{
 		{parts: []part{
 			{name: "daemons, race", env: race, args: raced("-parallel="+beside, "-run="+racedClusters, "./internal/demo")},
-		}},
-		{parts: []part{
 			{name: "daemons", env: shipped, args: test("-parallel="+beside, "-skip="+racedClusters, "./internal/demo")},
 		}},
 		{parts: []part{
@@ -155,7 +149,7 @@ func lanes(bin string, list func(patterns ...string) ([]string, error), single [
 		{parts: []part{{name: "namespaces", env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
 		{nice: guests, first: true, parts: []part{{name: "guests", env: shipped, args: test("./internal/vmtest")}}},
 		{nice: computes, parts: []part{
-			{name: "race", env: race, args: raced(append([]string{packages, "-skip=" + slowNames}, others...)...)},
+			{name: "race", env: race, args: raced(append([]string{"-skip=" + slowNames}, others...)...)},
 		}},
 		{nice: computes, parts: []part{
 			{name: "coord, race", args: raced("-skip="+largeOfCoord, "./coord")},
