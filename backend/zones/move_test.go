@@ -71,7 +71,7 @@ func TestLostZoneMovesJobs(t *testing.T) {
 		go func() { _ = w.Run(ctx) }()
 		time.Sleep(20 * time.Second)
 		w.change(func() { w.member("n3").Health = cluster.Dead })
-		time.Sleep(20 * time.Second)
+		time.Sleep(10 * time.Second)
 		w.change(func() { w.member("n3").Health = cluster.Alive })
 		time.Sleep(60 * time.Second)
 		synctest.Wait()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -304,15 +305,15 @@ get = "http://target.test/echo"`)
 
 // A token of OAuth is got once, and sent with each request.
 func TestOAuth(t *testing.T) {
-	tokens, asked := 0, 0
+	var tokens, asked atomic.Int64
 	in(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
 		switch {
 		case r.URL.Path == "/token" && user == "load" && password == "word" && r.FormValue("grant_type") == "client_credentials":
-			tokens++
+			tokens.Add(1)
 			_, _ = w.Write([]byte(`{"access_token":"t-7","token_type":"Bearer","expires_in":3600}`))
 		case r.Header.Get("Authorization") == "Bearer t-7":
-			asked++
+			asked.Add(1)
 		default:
 			w.WriteHeader(http.StatusUnauthorized)
 		}
@@ -322,8 +323,8 @@ traffic.main = { flow = "f", users = 3, for = "1s", think = "100ms" }
 [[flow.f]]
 get = "http://target.test/api"
 auth.oauth2 = { url = "http://login.test/token", client_id = "load", client_secret = "word" }`)
-		if all := r.Whole.All(); tokens != 1 || asked < 27 || all.Failed() != 0 || all.Count() != uint64(asked) {
-			t.Errorf("%d tokens, %d requests with it, %v %q", tokens, asked, all.Classes, r.Errors)
+		if all := r.Whole.All(); tokens.Load() != 1 || asked.Load() < 27 || all.Failed() != 0 || all.Count() != uint64(asked.Load()) {
+			t.Errorf("%d tokens, %d requests with it, %v %q", tokens.Load(), asked.Load(), all.Classes, r.Errors)
 		}
 	})
 }
