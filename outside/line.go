@@ -225,6 +225,13 @@ func (l *line) call(ctx context.Context, method string, in, out any) error {
 		if e, ok := errors.AsType[*centrifuge.Error](err); ok && e.Code > 1000 {
 			return &api.Problem{Status: int(e.Code) - 1000, Detail: e.Message, Code: codeOf(int(e.Code) - 1000)}
 		}
+		if errors.Is(err, centrifuge.ErrClientDisconnected) {
+			select { // why it was is told right after that
+			case <-l.lost:
+				return l.cause()
+			case <-ctx.Done():
+			}
+		}
 		return err
 	}
 	return json.Unmarshal(got, out)
