@@ -110,7 +110,7 @@ func TestCompletionAlone(t *testing.T) {
 	}
 }
 
-// soon is how long whoever types waits at most: 50 ms, and what the detector of races takes.
+// soon is how long whoever types waits at most: 50 ms, and as much for a busy machine.
 const soon = 100 * time.Millisecond
 
 // TestCompletionOfSilent: a daemon that takes the question and does not answer, or begins

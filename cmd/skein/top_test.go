@@ -324,7 +324,7 @@ func TestLoadView(t *testing.T) {
 	f := started(t)
 	p := openPty(t, 80, 24)
 	code, errs := p.command(t, f, nil, "load", "run", "--local", "--rate", "20", "--for", "3s", "--threshold", "rate(failed)<1%", "--accept", "suspect", target.URL)
-	p.sees(t, "running 00:01 / 00:03", 0)
+	p.sees(t, "running 00:0", 0)
 	p.sees(t, "this machine", 0)
 	p.sees(t, "rate(failed)<1%", 0)
 	if n := exited(t, code); n != cli.ExitOK || errs.Len() > 0 {
@@ -335,7 +335,7 @@ func TestLoadView(t *testing.T) {
 	for _, key := range []string{"q", "ss"} {
 		before := len(p.String())
 		code, errs = p.command(t, f, nil, "load", "run", "--local", "--rate", "20", "--for", "10m", target.URL)
-		p.sees(t, "running 00:01", before)
+		p.sees(t, "running 00:", before) // what changes then is written alone
 		for _, k := range key {
 			p.press(t, string(k))
 		}

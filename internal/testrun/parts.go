@@ -76,7 +76,7 @@ var slow = []struct{ pkg, cases string }{
 	{"./load/hook", "^TestCall$"},                        // so does this, and the next
 	{"./load/engine", "^TestHooks$"},
 	{"./offline", "^TestDamageIsToldOnce$"},
-	{"./cmd/skein", "^TestScripts$"},
+	{"./cmd/skein", "^Test(Scripts|CompletionOfSilent)$"},           // the latter has a bound of a time
 	{"./status", "^Test(EveryRoleOnEveryRoute|UnknownParameters)$"}, // each route as everybody
 	{"./cmd/skein/hosts", "^Test(TakeLog|WriteBundle)$"},
 	// Not slow: the client of Centrifugo in them (centrifuge-go 0.12.1) races with itself
