@@ -334,7 +334,7 @@ func watchCommand(a *cli.App, o Options) *cobra.Command {
 		Long: "From any host: its picture on a terminal, else a line now and then, and the report in the\n" +
 			"end, with the exit code of `skein load run`. q and Ctrl-C leave the test as it is.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check("", func(string) bool { return false }); err != nil {
+			if err := f.checkShown(); err != nil {
 				return err
 			}
 			c, err := a.Client()
@@ -342,6 +342,9 @@ func watchCommand(a *cli.App, o Options) *cobra.Command {
 				return err
 			}
 			defer c.Close()
+			if _, err := c.LoadRun(cmd.Context(), args[0]); err != nil {
+				return err // not after a minute of asking again
+			}
 			return f.follow(a, cmd.Context(), c, args[0])
 		},
 	}

@@ -193,6 +193,9 @@ func TestRefusals(t *testing.T) {
 		{[]string{"run", "--local", "http://127.0.0.1/", "--ui", "big"}, `--ui is "big"`},
 		{[]string{"run", "--local", "http://127.0.0.1/", "--accept", "failed"}, "only suspect"},
 		{[]string{"run", "--local", bad, "--rate", "5"}, "--rate is for a URL"},
+		{[]string{"watch", "l1", "--out", "x.pdf"}, "of no form"},
+		{[]string{"watch", "l1", "--ui", "big"}, `--ui is "big"`},
+		{[]string{"watch", "l1", "--accept", "failed"}, "only suspect"},
 		{[]string{"check", bad}, "bad.toml:4: flow.f[0].gett: unknown key"},
 		{[]string{"check", "/nonexistent"}, "no such file"},
 		{[]string{"report", bad}, "is no report"},
@@ -201,6 +204,14 @@ func TestRefusals(t *testing.T) {
 		if code, out, errs := skein(t, c.args...); code != 2 || !strings.Contains(errs, c.want) {
 			t.Errorf("%q: exit %d, want 2 and %q\n%s%s", c.args, code, c.want, out, errs)
 		}
+	}
+}
+
+// A test that is watched is one of hosts: it needs no scenario. Without a daemon that is said at once.
+func TestWatchWithoutDaemon(t *testing.T) {
+	code, _, errs := skein(t, "watch", "l1", "--socket", filepath.Join(t.TempDir(), "none.sock"), "--out", "r.html", "--accept", "incomplete")
+	if code != cli.ExitUnreachable || !strings.Contains(errs, "daemon unreachable") {
+		t.Errorf("exit %d: %s", code, errs)
 	}
 }
 

@@ -98,8 +98,8 @@ const outHelp = "file to write: .json (the report), .html, .xml (JUnit) or .csv 
 // formats are the files that a report can be, by the ending of their names.
 var formats = []string{".json", ".html", ".xml", ".csv"}
 
-// check looks at the flags before anything is sent.
-func (f *runFlags) check(what string, changed func(string) bool) error {
+// checkShown looks at the flags that say how a test is shown and judged.
+func (f *runFlags) checkShown() error {
 	files, feeds := f.outputs()
 	for _, text := range feeds {
 		if err := push.Check(text); err != nil {
@@ -115,7 +115,12 @@ func (f *runFlags) check(what string, changed func(string) bool) error {
 	if !slices.Contains([]string{"", uiFull, uiCI, uiNone}, f.ui) {
 		return cli.Usagef("--ui is %q", f.ui).WithHint("use full, ci or none")
 	}
-	if err := accepts(f.accept); err != nil {
+	return accepts(f.accept)
+}
+
+// check looks at the flags before anything is sent.
+func (f *runFlags) check(what string, changed func(string) bool) error {
+	if err := f.checkShown(); err != nil {
 		return err
 	}
 	if f.maxRate < 0 || f.maxUsers < 0 {
