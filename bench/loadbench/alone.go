@@ -71,7 +71,7 @@ func lognormal(ctx context.Context, s *suite.Suite, skein tool) error {
 		}
 		if err := func() error {
 			defer at.close()
-			got, err := skein.start(ctx, run{url: at.url + "/lognormal", users: many, rate: 500, seconds: 2 * seconds(s)}, s.Dir)
+			got, err := skein.start(ctx, run{url: at.url + "/lognormal", users: many, rate: 500, seconds: 2 * seconds(s)}.sized(s), s.Dir)
 			if err != nil {
 				return err
 			}
@@ -119,5 +119,5 @@ func alone(ctx context.Context, s *suite.Suite, t tool, r run) (outcome, error) 
 		return outcome{}, err
 	}
 	r.url = at.url + r.url
-	return t.start(ctx, r, s.Dir)
+	return t.start(ctx, r.sized(s), s.Dir)
 }

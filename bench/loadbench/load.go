@@ -157,7 +157,7 @@ func inTurn(ctx context.Context, s *suite.Suite, us, them tool, r run, take func
 				if err := suite.Phase(ctx); err != nil {
 					return err
 				}
-				mine := r
+				mine := r.sized(s)
 				mine.url = at.url + r.url
 				got[i], err = t.start(ctx, mine, s.Dir)
 				return err
