@@ -41,13 +41,13 @@ func engineOf(daemon int) int {
 	return 0
 }
 
-// TestLoadLong has three hosts send 2,000 requests a second for SKEIN_LOAD_LONG (a duration):
+// TestLoadLong has three hosts send 2,000 requests a second for SKEIN_LONG (a duration):
 // none is lost, the memory of daemons and engines stays as it is, and a follower hears of what
 // was counted soon. What it took of which processor is told.
 func TestLoadLong(t *testing.T) {
-	length, err := time.ParseDuration(os.Getenv("SKEIN_LOAD_LONG"))
+	length, err := time.ParseDuration(os.Getenv("SKEIN_LONG"))
 	if err != nil {
-		t.Skip("SKEIN_LOAD_LONG=30m has three hosts send 2,000 requests a second for that long")
+		t.Skip("SKEIN_LONG=30m has three hosts send 2,000 requests a second for that long")
 	}
 	var hits atomic.Uint64
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
