@@ -73,6 +73,9 @@ func (d *drive) redistribute(ctx context.Context, b event.LoadRun, turn int) {
 	for _, p := range going {
 		at = max(at, p.shelf.At())
 	}
+	if !d.began.IsZero() { // what was told last may be old
+		at = max(at, int(time.Since(d.began)/stat.Step))
+	}
 	d.mu.Unlock()
 	var telling sync.WaitGroup
 	defer telling.Wait()

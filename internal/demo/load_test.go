@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -187,7 +188,7 @@ func TestLoadOnHosts(t *testing.T) {
 		t.Errorf("stopped: %s %v", doc.Verdict, doc.Why)
 	}
 	time.Sleep(time.Second)
-	if n := hits.Load(); n != after {
+	if n := hits.Load(); n > after+doc.Classes["interrupted"] { // whose answers were not waited for
 		t.Errorf("%d requests after the end", n-after)
 	}
 
@@ -215,15 +216,25 @@ func TestLoadOnHosts(t *testing.T) {
 	if doc.Verdict != "incomplete" {
 		t.Errorf("without %s: %s %v", lost.name, doc.Verdict, doc.Why)
 	}
-	// From then on the others send its 10/s as well; before it had sent some itself.
-	from := time.Duration(0)
+	// From then on the others send its 10/s as well; before it had sent some itself. One that was
+	// told later than that did so as much later, and one that was not heard sent nothing: the
+	// report says so.
+	from, less := time.Duration(0), 0.0
 	for _, n := range doc.Notes {
-		if text, ok := strings.CutPrefix(n, "from "); ok && strings.HasSuffix(n, "the others have the share of whom was lost") {
+		if text, ok := strings.CutPrefix(n, "from "); ok && strings.Contains(n, "the others have the share of whom was lost") {
 			from, _ = time.ParseDuration(strings.Fields(text)[0])
+			if _, part, some := strings.Cut(text, ", but "); some { // a host that did not answer then has what it had
+				percent, _ := strconv.ParseFloat(strings.Fields(part)[0], 64)
+				less += 1200 * percent / 100
+			}
 		}
+		less += 5 * secondsAfter(n, "it was told ")
 	}
-	if least := 1200 - 10*from.Seconds(); from == 0 || float64(doc.Requests) < least-1 || doc.Requests > 1200 {
-		t.Errorf("%d requests, want %g-1200; %v", doc.Requests, least, doc.Notes)
+	for _, x := range doc.Generator.Doubts {
+		less += 15 * secondsAfter(x, "it sent nothing for ")
+	}
+	if least := 1200 - 10*min(from.Seconds(), 40) - less; from == 0 || float64(doc.Requests) < least-1 || doc.Requests > 1200 {
+		t.Errorf("%d requests, want %g-1200; %v %v", doc.Requests, least, doc.Notes, doc.Generator.Doubts)
 	}
 	if _, _, code := run("watch", id, "--out", filepath.Join(t.TempDir(), "r.html")); code != 8 {
 		t.Errorf("exit %d of an incomplete test, want 8", code)
@@ -233,4 +244,14 @@ func TestLoadOnHosts(t *testing.T) {
 	if strange.Load() != 0 {
 		t.Error("a target that no list has was hit")
 	}
+}
+
+// secondsAfter is the duration that follows some words, in seconds; 0: there is none.
+func secondsAfter(text, words string) float64 {
+	_, rest, ok := strings.Cut(text, words)
+	if !ok {
+		return 0
+	}
+	d, _ := time.ParseDuration(strings.TrimRight(strings.Fields(rest)[0], ",;"))
+	return d.Seconds()
 }

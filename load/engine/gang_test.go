@@ -353,3 +353,35 @@ func TestRedeal(t *testing.T) {
 		})
 	}
 }
+
+// TestRedealOfLateGenerator: what is due behind the time of a redeal is sent however late the
+// generator is then; only what was due before it was told is the deal's of before.
+func TestRedealOfLateGenerator(t *testing.T) {
+	plan := planOf(t, "traffic.open = { flow = \"main\", rate = 30, for = \"10s\" }\n[[flow.main]]\nget = \"http://127.0.0.1/\"\n", load.Inputs{})
+	for told, want := range map[time.Duration]int{
+		2 * time.Second: 150/3 + 150/2,
+		5 * time.Second: 150/3 + 150/2,
+		7 * time.Second: 210/3 + 90/2,
+	} {
+		got := 0
+		for i := range 2 {
+			e, err := New(Options{Plan: plan, Gang: Gang{Deal: pace.NewDeal([]int{1, 1, 1}, i)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.began = time.Now().Add(-time.Minute) // all is due long since
+			e.redealt.Store(&redeal{5 * time.Second, e.began.Add(told), pace.NewDeal([]int{1, 1}, i), nil})
+			tr := e.traffics[0]
+			next := due{t: tr, next: tr.sequence(0, e.o.Deal)}
+			for _, ok := next.wait(func(time.Time) bool { return true }); ok; _, ok = next.wait(func(time.Time) bool { return true }) {
+				got++
+			}
+			if late := strings.Join(e.notes, ""); (told > 5*time.Second) != strings.Contains(late, "2s too late") {
+				t.Errorf("told at %s: %q", told, late)
+			}
+		}
+		if got != 2*want {
+			t.Errorf("told at %s: %d arrivals of both, want %d", told, got, 2*want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sort"
 	"time"
@@ -11,20 +12,25 @@ import (
 // redeal is what of the plan is this slice's from a time on.
 type redeal struct {
 	from   time.Duration
+	told   time.Time
 	deal   pace.Deal
 	before *redeal
 }
 
+// begin is when it holds: what was due before it was told, the deal before it did. A
+// generator that is late at that time sends late what is due behind it, as always.
+func (r *redeal) begin(began time.Time) time.Duration { return max(r.from, r.told.Sub(began)) }
+
 // Redeal has this slice do what a deal says from a time of the run on, which is seconds
 // ahead. Rows and the numbers of users stay as they were dealt: none is given twice.
 func (e *Engine) Redeal(from time.Duration, d pace.Deal) {
-	e.redealt.Store(&redeal{from, d, e.redealt.Load()})
+	e.redealt.Store(&redeal{from, time.Now(), d, e.redealt.Load()})
 }
 
 // dealAt is what is this slice's at a time.
 func (e *Engine) dealAt(at time.Duration) pace.Deal {
 	for r := e.redealt.Load(); r != nil; r = r.before {
-		if at >= r.from {
+		if at >= r.begin(e.began) {
 			return r.deal
 		}
 	}
@@ -59,11 +65,14 @@ func (d *due) wait(until func(time.Time) bool) (at time.Time, ok bool) {
 	e := d.t.e
 	after, some := d.next()
 	for {
-		if r := e.redealAfter(d.seen); r != nil && (!some || after >= r.from) {
-			d.seen, d.next = r, d.t.sequence(r.from, r.deal)
+		if r := e.redealAfter(d.seen); r != nil && (!some || after >= r.begin(e.began)) {
+			begin := r.begin(e.began)
+			d.seen, d.next = r, d.t.sequence(r.from, r.deal) // all count from the same arrival
 			d.t.resize(r.deal)
-			now := time.Since(e.began)
-			for after, some = d.next(); some && after < now; { // it was told too late
+			if begin > r.from {
+				e.remark(fmt.Sprintf("it was told %s too late to take over what others had", (begin - r.from).Round(time.Millisecond)))
+			}
+			for after, some = d.next(); some && after < begin; {
 				after, some = d.next()
 			}
 			continue

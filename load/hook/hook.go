@@ -29,7 +29,8 @@ type Set struct {
 	modules map[string]*module
 	ctx     context.Context // of all instances
 	end     context.CancelFunc
-	closing sync.RWMutex // read: by calls
+	most    time.Duration // callTime
+	closing sync.RWMutex  // read: by calls
 }
 
 // module is one, with the instances that nobody uses now.
@@ -57,7 +58,7 @@ type Call struct{ File, Function string }
 // New compiles modules, by the names of their files, and checks that they have what is
 // called.
 func New(ctx context.Context, files map[string][]byte, calls []Call) (*Set, error) {
-	s := &Set{modules: map[string]*module{}, runtime: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(pages).WithCloseOnContextDone(true))}
+	s := &Set{modules: map[string]*module{}, most: callTime, runtime: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(pages).WithCloseOnContextDone(true))}
 	s.ctx, s.end = context.WithCancel(ctx)
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, s.runtime); err != nil {
 		return nil, errors.Join(fmt.Errorf("hooks: %w", err), s.Close(ctx))
@@ -127,7 +128,7 @@ func (s *Set) take(m *module) (*instance, error) {
 	c := wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").WithRandSource(rand.Reader).WithSysWalltime().WithSysNanotime()
 	one := &instance{functions: map[string]wasm.Function{}}
 	one.ctx, one.cancel = context.WithCancel(s.ctx)
-	one.late = time.AfterFunc(callTime, one.cancel)
+	one.late = time.AfterFunc(s.most, one.cancel)
 	defer one.late.Stop()
 	var err error
 	if one.Module, err = s.runtime.InstantiateModule(one.ctx, m.compiled, c); err != nil {
@@ -154,7 +155,7 @@ func (s *Set) Call(c Call, in, out []byte) (_ []byte, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("begin %s: %w", c.File, err)
 	}
-	if out, err = one.call(c.Function, in, out); err != nil {
+	if out, err = one.call(c.Function, in, out, s.most); err != nil {
 		one.cancel()
 		_ = one.Close(context.WithoutCancel(s.ctx)) // nothing of it is needed
 		return nil, fmt.Errorf("hook %s of %s: %w", c.Function, c.File, err)
@@ -167,8 +168,8 @@ func (s *Set) Call(c Call, in, out []byte) (_ []byte, err error) {
 
 // call does one. wazero watches the context of an instance by a goroutine for each call of a
 // function; nothing else that it needs is made anew.
-func (i *instance) call(name string, in, out []byte) ([]byte, error) {
-	i.late.Reset(callTime)
+func (i *instance) call(name string, in, out []byte, most time.Duration) ([]byte, error) {
+	i.late.Reset(most)
 	defer i.late.Stop()
 	f := i.functions[name]
 	if f == nil {
