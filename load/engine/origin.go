@@ -226,7 +226,7 @@ func (n *network) dial(ctx context.Context, o *origin, deadline time.Time, proto
 	}
 	cfg.NextProtos = protos
 	begin := time.Now()
-	secure := tls.Client(raw, cfg)
+	secure := tls.Client(h1.Beneath(raw), cfg)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		raw.Close()
 		return nil, addr, t, &h1.Error{Class: ended(ctx, h1.TLSClass(err)), Err: fmt.Errorf("TLS with %s: %w", o.Host, err)}

@@ -86,17 +86,26 @@ type Conn struct {
 	heard  time.Duration // after it: when bytes came last
 	last   time.Time     // when the last answer ended
 	socket *socket       // nil: TLS, or no connection of the kernel
+	under  *beneath      // nil: no TLS, or no connection of the kernel beneath it
 	// want is the deadline of the request that is under way, set that of the connection.
-	// Without TLS, which does not bear one that passed, set may be an earlier one: it is
-	// moved when it has passed, not for each request.
+	// On a connection of the kernel set may be an earlier one: it is moved when it has
+	// passed, not for each request.
 	want, set time.Time
 }
 
 // NewConn takes over a connection.
 func NewConn(c net.Conn) *Conn {
 	out := &Conn{Conn: c, buf: make([]byte, firstBuffer), born: time.Now()}
-	out.socket = newSocket(out)
+	out.socket, out.under = newSocket(out), beneathOf(out)
 	return out
+}
+
+// Close implements net.Conn. It may be called while a request is under way.
+func (c *Conn) Close() error {
+	if c.under != nil {
+		c.under.end()
+	}
+	return c.Conn.Close()
 }
 
 // Idle is how long nothing happened on it.
@@ -110,7 +119,7 @@ func (c *Conn) Idle(now time.Time) time.Duration {
 // until has what is begun now end at a deadline.
 func (c *Conn) until(deadline, now time.Time) error {
 	c.want = deadline
-	if c.socket != nil && now.Before(c.set) && !deadline.Before(c.set) {
+	if (c.socket != nil || c.under != nil) && now.Before(c.set) && !deadline.Before(c.set) {
 		return nil
 	}
 	c.set = deadline
@@ -178,6 +187,14 @@ func (c *Conn) open(req []byte, t *Times) (werr, err error) {
 		default:
 			werr = c.put(req[n:])
 		}
+	} else if c.under != nil {
+		c.under.begin()
+		if err := c.put(req); err != nil {
+			return err, nil
+		}
+		err := c.fill()
+		t.Send = c.under.took
+		return c.under.werr, err
 	} else {
 		werr = c.put(req)
 	}

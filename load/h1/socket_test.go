@@ -2,12 +2,15 @@ package h1
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,10 +29,17 @@ func TestSocket(t *testing.T) {
 			return Closing(c, func() { closing.Add(1) })
 		},
 		"no socket": func(c net.Conn) net.Conn { return struct{ net.Conn }{c} },
+		"TLS": func(c net.Conn) net.Conn {
+			return tls.Client(Beneath(Closing(c, func() { closing.Add(1) })), insecure(tls.VersionTLS13))
+		},
+		"TLS 1.2": func(c net.Conn) net.Conn { return tls.Client(Beneath(c), insecure(tls.VersionTLS12)) },
+		"TLS on no socket": func(c net.Conn) net.Conn {
+			return tls.Client(Beneath(struct{ net.Conn }{c}), insecure(tls.VersionTLS13))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			held := make(chan struct{})
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				switch r.URL.Path {
 				case "/slow":
 					ms, _ := strconv.Atoi(r.URL.RawQuery)
@@ -43,6 +53,12 @@ func TestSocket(t *testing.T) {
 				n, _ := io.Copy(io.Discard, r.Body)
 				fmt.Fprint(w, n)
 			}))
+			secure := strings.HasPrefix(name, "TLS")
+			if server.Config.ErrorLog = log.New(io.Discard, "", 0); secure {
+				server.StartTLS()
+			} else {
+				server.Start()
+			}
 			defer server.Close()
 			defer close(held)
 			dial := func() *Conn {
@@ -51,10 +67,16 @@ func TestSocket(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = c.Close() }) // some are closed before
-				return NewConn(wrap(c))
+				c = wrap(c)
+				if encrypted, is := c.(*tls.Conn); is {
+					if err := encrypted.Handshake(); err != nil { //nolint:noctx // at once
+						t.Fatal(err)
+					}
+				}
+				return NewConn(c)
 			}
 			c := dial()
-			if (c.socket != nil) != (name != "no socket") {
+			if kernel := !strings.HasSuffix(name, "no socket"); (c.socket != nil) != (kernel && !secure) || (c.under != nil) != (kernel && secure) {
 				t.Fatal("it is taken for something else")
 			}
 			ask := func(c *Conn, path string, size int, most time.Duration) (string, error) {
@@ -76,6 +98,9 @@ func TestSocket(t *testing.T) {
 			}
 			if got, err := ask(c, "/", 2, 5*time.Second); err != nil || got != "200 2" {
 				t.Errorf("%s, %v", got, err)
+			}
+			if secure && c.under == nil {
+				return // one of TLS does not bear a deadline that passed
 			}
 			// What the connection has is earlier than what this may take.
 			c.set = time.Now().Add(50 * time.Millisecond)
@@ -109,6 +134,64 @@ func TestSocket(t *testing.T) {
 	}
 	if closing.Load() == 0 {
 		t.Error("a connection does not tell of its end")
+	}
+}
+
+func insecure(version uint16) *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version} //nolint:gosec // a target of a test
+}
+
+// TestEndOfTLS: a target hears that a connection was closed, rather than cut, also when it
+// was somebody else who closed it while a request waited for its answer.
+func TestEndOfTLS(t *testing.T) {
+	server := httptest.NewTLSServer(nil) // for its certificate
+	defer server.Close()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", server.TLS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, meanwhile := range []bool{false, true} {
+		heard := make(chan error, 1)
+		asked := make(chan struct{})
+		go func() {
+			c, err := l.Accept()
+			if err == nil {
+				defer c.Close()
+				b := make([]byte, 1<<10)
+				if _, err = c.Read(b); err == nil {
+					close(asked)
+					if !meanwhile {
+						_, err = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+					}
+				}
+				if err == nil {
+					_, err = c.Read(b)
+				}
+			}
+			heard <- err
+		}()
+		raw, err := net.Dial("tcp", l.Addr().String()) //nolint:noctx // at once
+		if err != nil {
+			t.Fatal(err)
+		}
+		secure := tls.Client(Beneath(raw), insecure(tls.VersionTLS13))
+		if err := secure.Handshake(); err != nil { //nolint:noctx // at once
+			t.Fatal(err)
+		}
+		c := NewConn(secure)
+		if meanwhile {
+			go func() { <-asked; _ = c.Close() }() // Do ends with it
+		}
+		var r Response
+		_, err = c.Do(&Request{Bytes: []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), Deadline: time.Now().Add(time.Minute)}, &r)
+		if meanwhile != (err != nil) || meanwhile && ClassOf(err) != load.Interrupted {
+			t.Errorf("closed meanwhile %v: %v", meanwhile, err)
+		}
+		_ = c.Close()
+		if err := <-heard; err != io.EOF { //nolint:errorlint // crypto/tls has another one for a cut
+			t.Errorf("closed meanwhile %v: the target heard %v", meanwhile, err)
+		}
 	}
 }
 

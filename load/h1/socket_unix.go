@@ -28,16 +28,8 @@ type socket struct {
 
 // newSocket is nil for a connection that is not one of TCP itself.
 func newSocket(c *Conn) *socket {
-	inner := c.Conn
-	if closing, is := inner.(*closingSocket); is {
-		inner = closing.Conn
-	}
-	tcp, is := inner.(*net.TCPConn)
-	if !is {
-		return nil
-	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
+	raw := rawOf(c.Conn)
+	if raw == nil {
 		return nil
 	}
 	s := &socket{raw: raw, c: c}
@@ -87,4 +79,20 @@ func (s *socket) next(fd uintptr) bool {
 		}
 		return true
 	}
+}
+
+// rawOf is nil for a connection that is not one of TCP itself.
+func rawOf(c net.Conn) syscall.RawConn {
+	if closing, is := c.(*closingSocket); is {
+		c = closing.Conn
+	}
+	tcp, is := c.(*net.TCPConn)
+	if !is {
+		return nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	return raw
 }
