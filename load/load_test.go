@@ -12,6 +12,8 @@ import (
 
 const good = `
 name = "shop"
+slices = 3
+on_loss = "redistribute"
 thresholds = ["p(95)<500", { when = "rate(failed)<0.05", window = "10s", hold = "5s", delay = "30s", abort = true }]
 vars = { base = "https://shop.example.org", n = 3 }
 data.users = { file = "users.csv", pick = "unique" }
@@ -68,6 +70,9 @@ func TestScenario(t *testing.T) {
 	p, err := s.Compile(inputs())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s.Slices != 3 || s.OnLoss != "redistribute" {
+		t.Errorf("slices: %d, %q", s.Slices, s.OnLoss)
 	}
 	if len(p.Thresholds) != 2 || !p.Thresholds[1].Abort || p.Thresholds[1].Delay != 30*time.Second {
 		t.Errorf("thresholds: %+v", p.Thresholds)
@@ -128,6 +133,9 @@ func TestRefusals(t *testing.T) {
 	}{
 		{traffic + step + "gett = 5\n", 5, `flow.f[0].gett: unknown key`},
 		{"thresold = []\n" + traffic + step, 1, "unknown key"},
+		{"slices = \"all\"\n" + traffic + step, 1, `want "auto" or a number`},
+		{"slices = 0\n" + traffic + step, 1, "out of range"},
+		{"on_loss = \"retry\"\n" + traffic + step, 1, `"retry" is not known`},
 		{traffic + "\n[http]\nversion = \"3\"\n" + step, 4, `"3" is not known`},
 		{"traffic.a = { flow = \"g\", users = 1, for = \"1s\" }" + step, 1, `no flow "g"`},
 		{"traffic.a = { flow = \"f\", users = 1 }" + step, 1, "needs for"},

@@ -48,6 +48,7 @@ func (s *Scenario) top(t *table) {
 	}
 	s.Warmup = t.duration("warmup", 0, 0, MaxTime)
 	s.Grace = t.duration("grace", defaultGrace, 0, maxGrace)
+	s.hosts(t)
 	s.thresholds(t)
 	s.Vars = t.textMap("vars", MaxVars)
 	for _, d := range t.subs("data", 16) {
@@ -62,6 +63,23 @@ func (s *Scenario) top(t *table) {
 		t.fail("traffic", "add a table like [traffic.main] with flow, and users or rate", "there is none")
 	}
 	t.end()
+}
+
+// hosts is what is said of a run on hosts.
+func (s *Scenario) hosts(t *table) {
+	if v, ok := t.m["slices"].(string); ok && v == "auto" {
+		t.take("slices")
+	} else if ok {
+		t.take("slices")
+		t.fail("slices", "", "is %q, want \"auto\" or a number", v)
+	} else {
+		s.Slices, _ = t.count("slices", 1, MaxSlices)
+	}
+	switch s.OnLoss = t.text("on_loss"); s.OnLoss {
+	case "", "continue", "abort", "redistribute":
+	default:
+		t.fail("on_loss", "want continue, abort or redistribute", "%q is not known", s.OnLoss)
+	}
 }
 
 func (s *Scenario) thresholds(t *table) {

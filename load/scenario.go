@@ -21,6 +21,7 @@ const (
 	MaxHeaders   = 64
 	MaxRedirects = 20
 	MaxMessages  = 10_000 // that a WebSocket is waited for
+	MaxSlices    = 128
 
 	maxName = 64
 	maxText = 1 << 20
@@ -49,6 +50,10 @@ type Scenario struct {
 	Traffics   []Traffic
 	Warmup     time.Duration
 	Grace      time.Duration
+	// Of a run on hosts: how many take part (0: as few as carry it), and what becomes of it
+	// when one is lost (empty: it is not said).
+	Slices int
+	OnLoss string
 
 	flows map[string][]rawStep
 	f     *faults
