@@ -175,7 +175,8 @@ var adapters = map[string][]string{
 	"load/push":          {"internal/wait"},
 	"load/tally":         nil,
 	"load/ws":            nil,
-	"load/slice":         {"load/engine"},
+	"load/room":          nil,
+	"load/slice":         {"load/engine", "load/room"},
 	"gateway":            {"api", "gateway/centrifugo", "gateway/crew", "gateway/guard/here", "gateway/push", "gateway/registry", "gateway/relay", "gateway/rpc", "realtime", "status/door"},
 	"gateway/centrifugo": {"api"},
 	"gateway/crew":       nil,
@@ -274,7 +275,7 @@ var rooms = map[string][]string{
 
 	// The live terminal: nobody but its command imports it.
 	"tui":          {"api"},
-	"tui/loadview": {"api"},
+	"tui/loadview": {"api", "load/live"},
 
 	// What a host does as a member and as the holder.
 	"duty":                  {"coord"},
@@ -303,7 +304,7 @@ var top = map[string][]string{
 	"cmd/skein/jobs":       {"internal/wait", "offline", "api", "client", "config", "present", "cmd/skein/cli", "cmd/skein/joblogs", "cmd/skein/joboutputs", "cmd/skein/jobtrace", "cmd/skein/workers", "scheduler/zone"},
 	"cmd/skein/local":      {"daemon", "docs", "docs/topics", "offline", "outside", "internal/certfile", "internal/demo", "api", "client", "config", "present", "web", "cmd/skein/cli"},
 	"cmd/skein/workers":    {"api", "present", "cmd/skein/cli"},
-	"cmd/skein/loadtest":   {"api", "config", "load", "load/bundle", "load/convert", "load/engine", "load/guard", "load/hook", "load/live", "load/pace", "load/push", "load/slice", "load/report", "load/rule", "load/stat", "present", "tui/loadview", "cmd/skein/cli"},
+	"cmd/skein/loadtest":   {"api", "config", "load", "load/bundle", "load/convert", "load/engine", "load/guard", "load/hook", "load/live", "load/pace", "load/push", "load/room", "load/slice", "load/report", "load/rule", "load/stat", "present", "tui/loadview", "cmd/skein/cli"},
 	"cmd/skein/man":        {"config", "docs/topics", "cmd/skein/cli"},
 
 	// Outside workers are what runs them; the hosts are processes, as of every demo.

@@ -19,6 +19,7 @@ import (
 	"github.com/skein-project/skein/load/gang"
 	"github.com/skein-project/skein/load/guard"
 	"github.com/skein-project/skein/load/pace"
+	"github.com/skein-project/skein/load/room"
 	"github.com/skein-project/skein/load/stat"
 )
 
@@ -105,6 +106,10 @@ func run(stdin io.Reader, out *speaker) error {
 	if err != nil {
 		return err
 	}
+	if err := room.Check(o.Plan, o.Deal.Part(), room.Own()); err != nil {
+		return err
+	}
+	room.Thrift(o.Plan)
 	starts := make(chan gang.Start, 1) // a second one is ignored: the first holds
 	var running atomic.Pointer[engine.Engine]
 	var fence atomic.Int64 // Until of the last order that has one; 0: none

@@ -21,6 +21,7 @@ import (
 	"github.com/skein-project/skein/load/engine"
 	"github.com/skein-project/skein/load/push"
 	"github.com/skein-project/skein/load/report"
+	"github.com/skein-project/skein/load/room"
 	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/present"
 )
@@ -181,6 +182,10 @@ func (f *runFlags) run(a *cli.App, ctx context.Context, what string, o Options, 
 	if err != nil {
 		return err
 	}
+	if err := room.Check(s.plan, 1, room.Own()); err != nil {
+		return cli.Usagef("%s", err).WithHint("`ulimit -n` says how many files there may be; several hosts have more room, and http.connections = \"shared\" needs fewer")
+	}
+	room.Thrift(s.plan)
 	screen, err := f.screen(a)
 	if err != nil {
 		return err
