@@ -138,8 +138,8 @@ type LoadTimes struct {
 // LoadHostLive is how a host gets on.
 type LoadHostLive struct {
 	Host     cluster.NodeID `json:"host"`
-	Stage    string         `json:"stage"`
-	At       float64        `json:"at"` // how far what it told reaches
+	Stage    string         `json:"stage"` // silent: it runs, and what it counted is not told any more
+	At       float64        `json:"at"`    // how far what it told reaches
 	Requests uint64         `json:"requests"`
 	CPU      float64        `json:"cpu"`
 	Clock    float64        `json:"clock"` // how uncertain its start is, in seconds

@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/load/bundle"
 	"github.com/skein-project/skein/load/gang"
 	"github.com/skein-project/skein/load/pace"
+	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/load/slice"
 	"github.com/skein-project/skein/load/stat"
@@ -43,8 +44,10 @@ const (
 	retryPause = time.Second
 	// slack is how long a run may take beyond its plan and grace.
 	slack = 30 * time.Second
-	// maxLive is how many tests are remembered that ended here.
-	maxLive = 8
+	// maxLive is of how many tests is remembered what hosts counted, stat.MaxShelf of each: the one
+	// that goes on, and the one before, for followers that are a little behind. Others have all of
+	// a test at once, from its report.
+	maxLive = 2
 )
 
 // compiled is what a test runs.
@@ -98,6 +101,7 @@ type drive struct {
 	parts []*part
 	judge *rule.Judge // nil: nothing is counted yet
 	notes []string
+	marks []report.Mark
 	began time.Time
 }
 
@@ -111,9 +115,9 @@ type part struct {
 	stage gang.Stage
 	end   *gang.Ended
 	lost  string
-	// pending are frames that are not judged yet; sum is all that was, without warm-up.
+	// pending are frames that are not judged yet; own is of all that were, without warm-up.
 	pending []stat.Frame
-	sum     *stat.Bank
+	own     stat.Own
 	last    stat.Gauges
 	heard   time.Time // when its last answer came
 }
@@ -270,8 +274,8 @@ func (d *drive) carryOut(ctx context.Context, b event.LoadRun) error {
 		d.parts = nil
 		most := int((c.length + c.plan.Grace + 2*slack) / stat.Step)
 		for _, s := range b.Slices {
-			series, checks := len(c.plan.Steps), len(c.plan.Checks)
-			d.parts = append(d.parts, &part{host: s.Host, share: s.Share, lost: s.Lost, most: most, shelf: stat.NewShelf(series, checks), sum: stat.NewBank(series, checks)})
+			shelf := stat.NewShelf(len(c.plan.Steps), len(c.plan.Checks), stat.MaxShelf/len(b.Slices))
+			d.parts = append(d.parts, &part{host: s.Host, share: s.Share, lost: s.Lost, most: most, shelf: shelf})
 		}
 	})
 	if err := d.start(ctx, extracted); err != nil {

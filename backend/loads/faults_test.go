@@ -88,7 +88,7 @@ func TestReasonsOfAnyLength(t *testing.T) {
 func TestImpossibleWindows(t *testing.T) {
 	bank := stat.NewBank(1, 0).Append(nil)
 	for at, ok := range map[int]bool{10: true, 11: false, math.MaxInt: false} {
-		p := &part{most: 10, shelf: stat.NewShelf(1, 0)}
+		p := &part{most: 10, shelf: stat.NewShelf(1, 0, stat.MaxShelf)}
 		if err := p.take(gang.Counted{Stage: gang.Running, Frames: []stat.Frame{{At: at, Bank: bank}}}); (err == nil) != ok {
 			t.Errorf("window %d: %v", at, err)
 		}
@@ -132,7 +132,7 @@ func TestVerdictOfAnEarlyEnd(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		p := &part{host: "n1", share: 1, most: 10, shelf: stat.NewShelf(1, 0), sum: stat.NewBank(1, 0)}
+		p := &part{host: "n1", share: 1, most: 10, shelf: stat.NewShelf(1, 0, stat.MaxShelf)}
 		if err := p.take(gang.Counted{Stage: gang.Done, Frames: []stat.Frame{frame}, End: &x.end}); err != nil {
 			t.Fatal(err)
 		}

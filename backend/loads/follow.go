@@ -2,6 +2,7 @@ package loads
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,8 @@ const (
 	// lagging is for how long a window waits for a host that has not told it.
 	lagging = time.Second
 	look    = 100 * time.Millisecond
+	// askSpare is how long an answer takes at least, until a host counts as one that gave none.
+	askSpare = 3 * time.Second
 	// clockMost is how uncertain a start may be.
 	clockMost = 20 * time.Millisecond
 )
@@ -58,7 +61,11 @@ func passing(err error) bool {
 func (d *drive) watch(ctx context.Context, p *part) {
 	heard := time.Now()
 	for ctx.Err() == nil {
-		x, err := forward.AskHost(ctx, d.l.o.Remote, forward.LoadCounted, p.host, holder, gang.Ask{Run: d.id, After: p.shelf.Next(), Wait: int(askWait / time.Millisecond)})
+		// One that is gone answers nothing, and says nothing of it: an ask takes no longer than it
+		// may be silent.
+		asking, done := context.WithTimeout(ctx, max(askWait+askSpare, lostAfter-time.Since(heard)))
+		x, err := forward.AskHost(asking, d.l.o.Remote, forward.LoadCounted, p.host, holder, gang.Ask{Run: d.id, After: p.shelf.Next(), Wait: int(askWait / time.Millisecond)})
+		done()
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -242,7 +249,8 @@ type judging struct {
 	judge *rule.Judge
 	line  stat.Timeline
 	warm  *stat.Bank
-	n     int // windows that were judged
+	all   *stat.Bank // of one window: its memory is used again
+	n     int        // windows that were judged
 	warmN int
 	peak  stat.Gauges
 	ended string
@@ -253,7 +261,7 @@ type judging struct {
 func newJudging(d *drive) *judging {
 	s, c := len(d.c.plan.Steps), len(d.c.plan.Checks)
 	return &judging{
-		d: d, judge: rule.NewCoarseJudge(d.c.rules, s, c, time.Duration(judged)*stat.Step), warm: stat.NewBank(s, c), warmN: int(d.c.plan.Warmup / stat.Step),
+		d: d, judge: rule.NewCoarseJudge(d.c.rules, s, c, time.Duration(judged)*stat.Step), warm: stat.NewBank(s, c), all: stat.NewBank(s, c), warmN: int(d.c.plan.Warmup / stat.Step),
 	}
 }
 
@@ -294,26 +302,28 @@ func (j *judging) pending() bool {
 
 // window judges what ended up to a window of the run; rest: and all that is there.
 func (j *judging) window(end int, rest bool) *rule.Outcome {
-	s, c := len(j.d.c.plan.Steps), len(j.d.c.plan.Checks)
-	all := stat.NewBank(s, c)
+	all := j.all
+	all.Reset()
 	var g stat.Gauges
+	furthest := furthest(j.d.parts)
 	for _, p := range j.d.parts {
-		for len(p.pending) > 0 && (rest || p.pending[0].At <= end) {
-			f := p.pending[0]
-			p.pending = p.pending[1:]
-			b, err := stat.ReadBank(f.Bank, s, c)
-			if err != nil {
-				j.bad = err // the shelf has read it before
-				continue
-			}
+		n := 0
+		for ; n < len(p.pending) && (rest || p.pending[n].At <= end); n++ {
+			f := p.pending[n]
+			to := all
 			if f.Warm {
-				j.warm.Add(b)
+				to = j.warm
+			}
+			if err := to.AddWire(f.Bank); err != nil {
+				j.bad = err // the shelf has taken it before
 				continue
 			}
-			all.Add(b)
-			p.sum.Add(b)
+			if !f.Warm {
+				p.own.AddWire(f.Bank)
+			}
 		}
-		if !p.over() {
+		p.pending = slices.Delete(p.pending, 0, n)
+		if !p.over() && !p.silent(furthest) {
 			g.Users, g.Queue, g.CPU = g.Users+p.last.Users, g.Queue+p.last.Queue, max(g.CPU, p.last.CPU)
 		}
 	}
@@ -345,7 +355,7 @@ func (j *judging) result(stopped bool) *report.Report {
 	if r.Started.IsZero() {
 		r.Started = time.Now().Add(-time.Duration(j.n*judged) * stat.Step)
 	}
-	r.Self.Late, r.Notes = &r.Whole.OwnLate, append(r.Notes, d.notes...)
+	r.Self.Late, r.Notes, r.Marks = &r.Whole.OwnLate, append(r.Notes, d.notes...), slices.Clone(d.marks)
 	all := r.Whole.All()
 	shares := 0
 	for _, p := range d.parts {
@@ -354,13 +364,13 @@ func (j *judging) result(stopped bool) *report.Report {
 	var lost []string
 	errs := map[string]bool{}
 	for _, p := range d.parts {
-		one := report.Host{Name: string(p.host), Share: float64(p.share) / float64(shares), Requests: p.sum.All().Sent(), Clock: time.Duration(p.clock).Seconds(), Lost: p.lost}
-		self := rule.Self{Late: &p.sum.OwnLate, Own: p.sum.All().Classes[load.Generator]}
+		one := report.Host{Name: string(p.host), Share: float64(p.share) / float64(shares), Requests: p.own.Sent(), Clock: time.Duration(p.clock).Seconds(), Lost: p.lost}
+		self := rule.Self{Late: &p.own.Late, Own: p.own.Classes[load.Generator]}
 		if h := &all.Times[stat.Latency]; h.N > 0 {
 			self.Latency = h.Quantile(0.5)
 		}
-		if p.sum.OwnLate.N > 0 {
-			one.LateP99 = p.sum.OwnLate.Quantile(0.99)
+		if p.own.Late.N > 0 {
+			one.LateP99 = p.own.Late.Quantile(0.99)
 		}
 		if e := p.end; e != nil {
 			self.CPU, self.Gap, self.Slowed = e.CPU, time.Duration(e.Gap*float64(time.Second)), e.Slowed
@@ -381,6 +391,9 @@ func (j *judging) result(stopped bool) *report.Report {
 		}
 		if p.lost != "" {
 			lost = append(lost, fmt.Sprintf("%s was lost: %s", p.host, p.lost))
+			if at := p.shelf.At(); at > 0 { // else a holder before this one knew
+				r.Marks = append(r.Marks, report.Mark{At: (time.Duration(at) * stat.Step).Seconds(), Text: string(p.host) + " lost"})
+			}
 		}
 		doubts := self.Doubts()
 		if p.clock > int64(clockMost) {
@@ -398,7 +411,10 @@ func (j *judging) result(stopped bool) *report.Report {
 	r.Verdict, r.Why = rule.Decide(outcomes, j.ended, stopped, r.Doubts)
 	if len(lost) > 0 && (r.Verdict == rule.Passed || r.Verdict == rule.Suspect) {
 		r.Verdict, r.Why = rule.Incomplete, lost
+	} else {
+		r.Notes = append(lost, r.Notes...)
 	}
+	slices.SortStableFunc(r.Marks, func(a, b report.Mark) int { return cmp.Compare(a.At, b.At) })
 	return report.New(d.c.plan, r)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/load"
+	"github.com/skein-project/skein/load/gang"
 	"github.com/skein-project/skein/load/live"
 	"github.com/skein-project/skein/load/pace"
 	"github.com/skein-project/skein/load/report"
@@ -158,30 +159,30 @@ func (d *drive) since(after string) (out api.LoadLive, more bool, news chan stru
 	for _, p := range d.parts {
 		shares += p.share
 	}
+	furthest := furthest(d.parts)
 	for i, p := range d.parts {
-		one := api.LoadHostLive{Host: p.host, Stage: string(p.stage), At: (time.Duration(p.shelf.At()) * stat.Step).Seconds(), CPU: p.last.CPU, Clock: time.Duration(p.clock).Seconds(), Share: float64(p.share) / float64(shares), Lost: p.lost}
-		var late stat.Hist
-		end, own := from[i], 0
+		one := api.LoadHostLive{Host: p.host, Stage: p.stageBeside(furthest), At: (time.Duration(p.shelf.At()) * stat.Step).Seconds(), CPU: p.last.CPU, Clock: time.Duration(p.clock).Seconds(), Share: float64(p.share) / float64(shares), Lost: p.lost}
+		var own stat.Own
+		end, covers := from[i], 0
 		for _, f := range lists[i] {
-			b, err := stat.ReadBank(f.Bank, series, checks)
-			if err != nil {
-				break // the shelf has read it before
+			to := all
+			if f.Warm {
+				to = warm
+			}
+			if to.AddWire(f.Bank) != nil {
+				break // the shelf has taken it before
+			}
+			if !f.Warm {
+				own.AddWire(f.Bank)
 			}
 			end, more = f.Last+1, true
-			own += f.Span
-			if f.Warm {
-				warm.Add(b)
-				continue
-			}
-			all.Add(b)
-			one.Requests += b.All().Sent()
-			late.Add(&b.OwnLate)
+			covers += f.Span
 		}
-		one.LateP99 = live.Times(&late).P99
-		span = max(span, own)
+		one.Requests, one.LateP99 = own.Sent(), live.Times(&own.Late).P99
+		span = max(span, covers)
 		next[i] = strconv.FormatUint(end, 10)
 		out.At = max(out.At, one.At)
-		if !p.over() {
+		if !p.over() && !p.silent(furthest) {
 			out.Users, out.Queue = out.Users+p.last.Users, out.Queue+p.last.Queue
 		}
 		out.Hosts = append(out.Hosts, one)
@@ -195,4 +196,29 @@ func (d *drive) since(after string) (out api.LoadLive, more bool, news chan stru
 		out.Thresholds = live.Thresholds(d.judge.Now())
 	}
 	return out, more, d.news
+}
+
+// silentAfter is how far behind the others a host may be, in windows, whose numbers of users and
+// arrivals still count as those of now.
+const silentAfter = 3 * judged
+
+// furthest is the window up to which any host has told what it counted.
+func furthest(parts []*part) (at int) {
+	for _, p := range parts {
+		at = max(at, p.shelf.At())
+	}
+	return at
+}
+
+// silent reports that a host which runs has told nothing for a while, while others did.
+func (p *part) silent(furthest int) bool {
+	return p.stage == gang.Running && !p.over() && furthest-p.shelf.At() > silentAfter
+}
+
+// stageBeside is how far a host is, beside others.
+func (p *part) stageBeside(furthest int) string {
+	if p.silent(furthest) {
+		return "silent"
+	}
+	return string(p.stage)
 }

@@ -38,7 +38,7 @@ func (w *world) holder() {
 	was := w.d
 	w.d = &drive{l: w.l, id: event.NewLoadID("uid:1", "k"), news: make(chan struct{}), c: w.c}
 	for i := range w.hosts {
-		p := &part{host: cluster.NodeID(fmt.Sprint("n", i)), share: 1, most: 1 << 20, shelf: w.shelf(), sum: stat.NewBank(len(w.c.plan.Steps), len(w.c.plan.Checks))}
+		p := &part{host: cluster.NodeID(fmt.Sprint("n", i)), share: 1, most: 1 << 20, shelf: w.shelf()}
 		if was != nil {
 			p.lost = was.parts[i].lost
 		}
@@ -48,7 +48,9 @@ func (w *world) holder() {
 	w.d.judge = w.j.judge
 }
 
-func (w *world) shelf() *stat.Shelf { return stat.NewShelf(len(w.c.plan.Steps), len(w.c.plan.Checks)) }
+func (w *world) shelf() *stat.Shelf {
+	return stat.NewShelf(len(w.c.plan.Steps), len(w.c.plan.Checks), stat.MaxShelf)
+}
 
 // counts has a host count for some windows.
 func (w *world) counts(i, span int) {
@@ -158,7 +160,7 @@ func TestPublishedIsCounted(t *testing.T) {
 			}
 			list, _ := w.d.parts[i].shelf.Since(0, 1<<30)
 			for _, f := range list {
-				b, err := w.d.parts[i].shelf.Read(f)
+				b, err := stat.ReadBank(f.Bank, len(c.plan.Steps), len(c.plan.Checks))
 				if err != nil {
 					t.Fatal(err)
 				}

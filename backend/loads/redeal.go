@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/load/gang"
+	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/stat"
 )
 
@@ -94,7 +95,10 @@ func (d *drive) redistribute(ctx context.Context, b event.LoadRun, turn int) {
 	if rest > 0 {
 		text += fmt.Sprintf(", but %.3g %% of the plan, which they may not send", rest*100)
 	}
-	d.set(func() { d.notes = append(d.notes, text) })
+	d.set(func() {
+		d.notes = append(d.notes, text)
+		d.marks = append(d.marks, report.Mark{At: (time.Duration(from) * stat.Step).Seconds(), Text: "others have its share"})
+	})
 }
 
 // fenced waits until those that are lost send nothing any more: they say so, or have not

@@ -11,7 +11,17 @@ import (
 type Sum struct {
 	after string
 	now   api.LoadNow
+	near  []reached // of the last seconds
 }
+
+// reached is how many requests there were at a time of the run.
+type reached struct {
+	at       float64
+	requests uint64
+}
+
+// recent is of how many seconds a rate is: hosts tell what they counted one after the other.
+const recent = 5
 
 // After is the position to ask from.
 func (s *Sum) After() string { return s.after }
@@ -19,7 +29,7 @@ func (s *Sum) After() string { return s.after }
 // Add takes an answer in.
 func (s *Sum) Add(x api.LoadLive) {
 	if x.Again {
-		s.now.Steps = nil
+		s.now.Steps, s.near = nil, nil
 	}
 	s.after = x.Next
 	n := &s.now
@@ -45,6 +55,13 @@ func (s *Sum) Add(x api.LoadLive) {
 	}
 	if x.Seconds > 0 {
 		n.Rate = float64(told) / x.Seconds
+		s.near = append(s.near, reached{x.At, n.Requests})
+		for len(s.near) > 2 && x.At-s.near[1].at >= recent {
+			s.near = s.near[1:]
+		}
+		if span := x.At - s.near[0].at; span > 0 {
+			n.Rate = float64(n.Requests-s.near[0].requests) / span
+		}
 		if x.Latency.P50 > 0 {
 			n.Latency = x.Latency
 		}

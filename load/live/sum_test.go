@@ -37,3 +37,19 @@ func TestSum(t *testing.T) {
 		}
 	}
 }
+
+// TestRateOfHosts: the rate is of all hosts, though each answer is of one.
+func TestRateOfHosts(t *testing.T) {
+	var s Sum
+	for second := 1; second <= 20; second++ {
+		for host := range 3 {
+			s.Add(api.LoadLive{Next: fmt.Sprint(second, host), At: float64(second), Seconds: 1, Steps: []api.LoadStep{{Name: "a", Requests: 10}}})
+		}
+		if r := s.Now().Rate; second > 5 && (r < 30 || r > 35) {
+			t.Errorf("after %d s: %g/s, want 30/s", second, r)
+		}
+	}
+	if len(s.near) > 3*recent+3 {
+		t.Errorf("%d are kept", len(s.near))
+	}
+}

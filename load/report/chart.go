@@ -72,8 +72,13 @@ func (c chart) svg() string {
 	for x := 0.0; x <= end*(1+1e-9); x += span {
 		fmt.Fprintf(&b, `<text class="tick" x="%.1f" y="%g" text-anchor="middle">%s</text>`, px(x), height-8, clock(x))
 	}
-	for _, m := range c.breaks {
-		fmt.Fprintf(&b, `<path class="mark" d="M%.1f %gV%g"/><text class="tick" x="%.1f" y="%g">%s</text>`, px(m.x), top, height-bottom, px(m.x)+3, top+8, html.EscapeString(m.name))
+	for i, m := range c.breaks {
+		x, anchor, dx := px(math.Min(m.x, end)), "start", 3.0
+		if x > width*0.6 { // there may be no room for its name
+			anchor, dx = "end", -3
+		}
+		y := top + 8 + 11*float64(i%8) // beside the others
+		fmt.Fprintf(&b, `<path class="mark" d="M%.1f %gV%g"/><text class="tick" x="%.1f" y="%g" text-anchor="%s">%s</text>`, x, top, height-bottom, x+dx, y, anchor, html.EscapeString(clean(m.name)))
 	}
 	for _, l := range c.lines {
 		var d strings.Builder

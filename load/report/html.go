@@ -5,6 +5,7 @@ import (
 	"html"
 	"strings"
 
+	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/present"
 )
 
@@ -19,7 +20,7 @@ header{display:flex;flex-wrap:wrap;align-items:baseline;gap:4px 14px}
 h1{font-size:26px;margin:0;letter-spacing:-.01em}
 h2{font-size:16px;margin:32px 0 10px}
 .verdict{font-weight:600;padding:1px 12px;border-radius:999px;border:1.5px solid;font-size:14px}
-.passed{color:var(--ok)}.failed,.aborted{color:var(--bad)}.suspect,.stopped{color:var(--warn)}
+.passed{color:var(--ok)}.failed,.aborted,.incomplete{color:var(--bad)}.suspect,.stopped{color:var(--warn)}
 .when,.unit,.note{color:var(--soft);font-size:13px}
 ul.why{margin:10px 0 0;padding-left:20px}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(130px,1fr));gap:10px;margin:22px 0}
@@ -117,6 +118,9 @@ func (d *Report) charts(b *strings.Builder) {
 	if d.Warmup > 0 {
 		breaks = append(breaks, mark{d.Warmup, "warm-up ends"})
 	}
+	for _, m := range d.Marks {
+		breaks = append(breaks, mark{m.At, m.Text})
+	}
 	b.WriteString("<div class=\"charts\">\n")
 	b.WriteString(chart{"Latency", "ms", x, []line{{"p50", "c50", true, p50}, {"p95", "c95", false, p95}, {"p99", "c99", false, p99}}, breaks}.svg())
 	b.WriteString(bars(d.Latency))
@@ -162,6 +166,14 @@ func (d *Report) generator(b *strings.Builder) {
 	g := d.Generator
 	fmt.Fprintf(b, "<h2>Generator</h2><p class=\"note\">Starts late by p50 %s, p99 %s, at most %s ms where a user was free; up to %s of the processors over 10 s; at most %d users busy, %d arrivals waiting.</p>\n",
 		Millis(g.LateP50), Millis(g.LateP99), Millis(g.LateMax), Percent(g.CPU), g.PeakUsers, g.PeakQueue)
+	if len(g.Doubts) == 0 || d.Verdict == rule.Suspect { // which says them above
+		return
+	}
+	b.WriteString("<ul>")
+	for _, x := range g.Doubts {
+		fmt.Fprintf(b, "<li>in doubt: %s</li>", html.EscapeString(x))
+	}
+	b.WriteString("</ul>\n")
 }
 
 // section is a table of the page.

@@ -35,6 +35,13 @@ type Run struct {
 type Slices struct {
 	Ended string // why it ended before its time; empty: it did not
 	Hosts []Host // of a run on several
+	Marks []Mark
+}
+
+// Mark is an instant of a run at which something happened.
+type Mark struct {
+	At   float64 `json:"at"` // seconds of the run
+	Text string  `json:"text"`
 }
 
 // ErrorText is how a class of a step looked the first time.
@@ -73,6 +80,7 @@ type Report struct {
 	Notes      []string          `json:"notes,omitempty"`
 	Generator  Generator         `json:"generator"`
 	Hosts      []Host            `json:"hosts,omitempty"` // of a run on several
+	Marks      []Mark            `json:"marks,omitempty"`
 	Timeline   []Point           `json:"timeline"`
 }
 
@@ -178,7 +186,7 @@ func New(p *load.Plan, r *Run) *Report {
 		Version: Version, Name: p.Name, Verdict: r.Verdict, Why: r.Why, Started: r.Started.UTC().Truncate(time.Millisecond), Seconds: r.Length.Seconds(),
 		Warmup: r.Warmup.Seconds(), Requests: all.Sent(), Iterations: r.Whole.Iterations, Rate: float64(all.Sent()) / length, Failed: share(all),
 		Dropped: all.Classes[load.Dropped], BytesIn: all.In, BytesOut: all.Out, Latency: times(&all.Times[stat.Latency], true),
-		Phases: phases(all), Classes: classes(all), Notes: r.Notes, Hosts: r.Hosts,
+		Phases: phases(all), Classes: classes(all), Notes: r.Notes, Hosts: r.Hosts, Marks: r.Marks,
 	}
 	for i, st := range p.Steps {
 		s := &r.Whole.Series[i]

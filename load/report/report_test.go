@@ -87,7 +87,11 @@ func TestReport(t *testing.T) {
 // What others say is text in the page and in the XML, never markup.
 func TestNothingOfOthersIsMarkup(t *testing.T) {
 	d := sample(t, time.Millisecond)
+	d.Marks, d.Generator.Doubts = []Mark{{3, "n2 lost " + evil}, {1e9, "later"}}, []string{"n1: " + evil}
 	page := string(d.HTML())
+	if strings.Count(page, "n2 lost") != 3 || !strings.Contains(page, "in doubt: n1") {
+		t.Error("what happened is not on the page")
+	}
 	if strings.Contains(page, "<script") || strings.Contains(page, "http://") || strings.Count(page, "<svg") != 4 || !strings.Contains(page, "&lt;script&gt;") {
 		t.Error("markup of others, or something to fetch")
 	}

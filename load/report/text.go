@@ -169,7 +169,11 @@ func (d *Report) ErrorTable() present.Table {
 func (d *Report) HostTable() present.Table {
 	t := present.NewTable("HOST", "SHARE", "REQUESTS", "LATE P99", "CPU", "CLOCK", "LOST")
 	for _, h := range d.Hosts {
-		t.Add(h.Name, Percent(h.Share), strconv.FormatUint(h.Requests, 10), Millis(h.LateP99), Percent(h.CPU), "+-"+Millis(h.Clock), h.Lost)
+		cpu := Percent(h.CPU)
+		if h.Lost != "" { // it said so in the end only
+			cpu = present.Unknown
+		}
+		t.Add(h.Name, Percent(h.Share), strconv.FormatUint(h.Requests, 10), Millis(h.LateP99), cpu, "+-"+Millis(h.Clock), h.Lost)
 	}
 	return t
 }

@@ -42,15 +42,13 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 }
 
 // count takes in what a frame has.
-func (m *metrics) count(b *stat.Bank) {
-	for i := range b.Series {
-		for c, n := range b.Series[i].Classes {
-			if n > 0 {
-				m.requests.WithLabelValues(load.Class(c).String()).Add(float64(n)) //nolint:gosec // of few classes
-			}
+func (m *metrics) count(o *stat.Own) {
+	for c, n := range o.Classes {
+		if n > 0 {
+			m.requests.WithLabelValues(load.Class(c).String()).Add(float64(n)) //nolint:gosec // of few classes
 		}
 	}
-	m.late.add(&b.OwnLate)
+	m.late.add(&o.Late)
 }
 
 // The buckets of lateness end at powers of two seconds, where those of a stat.Hist do: 61 us

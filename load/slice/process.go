@@ -198,7 +198,7 @@ func (s *slice) take(x said) error {
 	case x.Ready != nil:
 		s.stage, s.extracted, s.waits = gang.Ready, x.Ready.Extracted, ""
 		if s.shelf == nil {
-			s.shelf = stat.NewShelf(x.Ready.Series, x.Ready.Checks)
+			s.shelf = stat.NewShelf(x.Ready.Series, x.Ready.Checks, stat.MaxShelf)
 		}
 		for _, f := range s.early {
 			if err := s.put(f); err != nil {
@@ -225,11 +225,9 @@ func (s *slice) put(f stat.Frame) error {
 		return err
 	}
 	s.fence.counted(f.Last, sysclock.Boot())
-	b, err := s.shelf.Read(f)
-	if err != nil {
-		return err
-	}
-	s.h.m.count(b)
+	var own stat.Own
+	own.AddWire(f.Bank)
+	s.h.m.count(&own)
 	return nil
 }
 

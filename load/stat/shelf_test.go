@@ -88,11 +88,11 @@ func TestImpossible(t *testing.T) {
 		{Last: math.MaxUint64}, {Gauges: Gauges{Users: math.MaxInt}}, {Gauges: Gauges{Queue: math.MaxInt}},
 	} {
 		f.Bank = b.Append(nil)
-		if err := NewShelf(1, 0).Put(f); !errors.Is(err, ErrWire) {
+		if err := NewShelf(1, 0, MaxShelf).Put(f); !errors.Is(err, ErrWire) {
 			t.Errorf("%+v: %v", f, err)
 		}
 	}
-	s := NewShelf(1, 0)
+	s := NewShelf(1, 0, MaxShelf)
 	for _, f := range []Frame{{}, {First: 1, Last: 1, At: 10, Span: 10}} {
 		f.Bank = b.Append(nil)
 		if err := s.Put(f); err != nil {
@@ -129,7 +129,7 @@ func FuzzReadBank(f *testing.F) {
 // frames to the count; and a day needs a few hundred of them.
 func TestShelf(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
-	s, all := NewShelf(2, 1), NewBank(2, 1)
+	s, all := NewShelf(2, 1, MaxShelf), NewBank(2, 1)
 	readers := make([]struct {
 		next uint64
 		sum  *Bank

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/load/live"
 )
 
 // Feed tells what is counted until a test has ended, the context ends or nothing more can
@@ -40,7 +42,7 @@ func Run(ctx context.Context, in, out *os.File, env []string, o Options, feed Fe
 	var fed error
 	over := make(chan struct{})
 	all.Go(func() {
-		fed = feed(ctx, func(x api.LoadLive) { box.put(func(b *inbox) { b.list = append(b.list, x) }) },
+		fed = feed(ctx, func(x api.LoadLive) { box.put(func(b *inbox) { b.add(x) }) },
 			func(cause error) { box.put(func(b *inbox) { b.lost = cause }) },
 			func(text string) { box.put(func(b *inbox) { b.said = text }) })
 		close(over)
@@ -75,6 +77,17 @@ type inbox struct {
 	list []api.LoadLive
 	lost error
 	said string
+}
+
+// keep is how many answers wait for a terminal that takes nothing, as one that somebody stopped;
+// of more, the two oldest become one.
+const keep = 64
+
+func (b *inbox) add(x api.LoadLive) {
+	if b.list = append(b.list, x); len(b.list) > keep {
+		b.list[1] = live.Join(b.list[0], b.list[1])
+		b.list = slices.Delete(b.list, 0, 1)
+	}
 }
 
 func (b *inbox) put(f func(*inbox)) {

@@ -31,9 +31,10 @@ type step struct {
 
 // host is what is known of one.
 type host struct {
-	name string
-	at   []reached
-	sent uint64
+	name  string
+	at    []reached
+	sent  uint64
+	quiet bool // lost, or silent: nothing of it is known now
 }
 
 // sample is a span of one step.
@@ -91,6 +92,7 @@ func (s *sums) add(x api.LoadLive, now time.Time) {
 			s.hosts[string(h.Host)] = one
 		}
 		one.sent += h.Requests
+		one.quiet = h.Lost != "" || h.Stage == "silent"
 		if n := len(one.at); n == 0 || h.At > one.at[n-1].at {
 			one.at = append(one.at, reached{h.At, one.sent})
 		} else {
@@ -114,10 +116,11 @@ func (s *sums) tick(now time.Time) {
 	}
 }
 
-// rate of a host is exact: what it sent, over the time of the run in which it did.
+// rate of a host is exact: what it sent, over the time of the run in which it did; 0 of one of
+// which nothing is known now.
 func (h *host) rate() float64 {
 	n := len(h.at)
-	if n < 2 {
+	if n < 2 || h.quiet {
 		return 0
 	}
 	return float64(h.at[n-1].sent-h.at[0].sent) / (h.at[n-1].at - h.at[0].at)

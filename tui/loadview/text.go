@@ -84,7 +84,7 @@ func (m *Model) plain(s string) string {
 
 // painted marks lines that are bad news.
 func (m *Model) painted(s string) string {
-	if m.o.Color && (strings.Contains(s, " BREACH ") || strings.Contains(s, " lost:") || strings.Contains(s, " suspect:")) {
+	if m.o.Color && (strings.Contains(s, " BREACH ") || strings.Contains(s, " lost:") || strings.Contains(s, " silent since ") || strings.Contains(s, " suspect:")) {
 		return "\x1b[31m" + s + "\x1b[0m"
 	}
 	return s
@@ -270,15 +270,17 @@ func number(name string) present.Column { return present.Column{Name: name, Kind
 func (m *Model) hosts() []string {
 	t := present.Table{Columns: []present.Column{{Name: "HOST"}, number("SHARE"), number("RATE"), number("LATE P99"), number("CPU"), number("CLOCK"), {Name: "STATE"}}}
 	for _, h := range m.last.Hosts {
-		rate := 0.0
-		if one := m.sums.hosts[string(h.Host)]; one != nil && h.Lost == "" {
-			rate = one.rate()
+		rate, late, cpu := present.Unknown, present.Unknown, present.Unknown
+		if h.Lost == "" && h.Stage != "silent" {
+			rate, cpu = report.PerSecond(0), report.Percent(h.CPU)
+			if one := m.sums.hosts[string(h.Host)]; one != nil {
+				rate = report.PerSecond(one.rate())
+			}
+			if h.LateP99 > 0 {
+				late = report.Millis(h.LateP99) + " ms"
+			}
 		}
-		late := present.Unknown
-		if h.LateP99 > 0 {
-			late = report.Millis(h.LateP99) + " ms"
-		}
-		t.Add(string(h.Host), report.Percent(h.Share), report.PerSecond(rate), late, report.Percent(h.CPU), "+-"+report.Millis(h.Clock)+" ms", stateOf(h))
+		t.Add(string(h.Host), report.Percent(h.Share), rate, late, cpu, "+-"+report.Millis(h.Clock)+" ms", stateOf(h))
 	}
 	return m.table(t)
 }
@@ -288,6 +290,8 @@ func stateOf(h api.LoadHostLive) string {
 	switch {
 	case h.Lost != "":
 		return "lost: " + h.Lost
+	case h.Stage == "silent":
+		return fmt.Sprintf("silent since %s", clock(h.At))
 	case h.CPU > doubtful:
 		return h.Stage + " suspect: CPU"
 	case h.Clock > uncertain:

@@ -120,6 +120,14 @@ func (f *runFlags) runOnHosts(a *cli.App, ctx context.Context, what string, chan
 		return cli.Usagef("%s", err)
 	}
 	req := api.LoadRequest{Hosts: f.hosts.hosts, OnLoss: f.hosts.loss}
+	if s, err := b.Parse(); err == nil { // what the scenario says, unless a flag does
+		if !changed("hosts") && len(f.hosts.on) == 0 {
+			req.Hosts = s.Slices
+		}
+		if !changed("on-loss") && s.OnLoss != "" {
+			req.OnLoss = s.OnLoss
+		}
+	}
 	if req.Key = f.hosts.key; req.Key == "" {
 		req.Key = rand.Text()
 	}
@@ -176,6 +184,9 @@ func (f *runFlags) follow(a *cli.App, ctx context.Context, c *api.Client, id str
 	if a.Code == cli.ExitInterrupted {
 		return nil
 	}
+	if err := awaitEnd(ctx, c, id); err != nil {
+		return err
+	}
 	d, run, err := fetchReport(ctx, c, id)
 	if err != nil {
 		return err
@@ -199,7 +210,7 @@ func (f *runFlags) follow(a *cli.App, ctx context.Context, c *api.Client, id str
 func watchLive(a *cli.App, ctx context.Context, c *api.Client, id string, quiet bool, to *feed) error {
 	doing, shown := "", time.Time{}
 	var total uint64
-	var since liveSum
+	since := liveSum{from: -1}
 	err := ask(ctx, c, id, func(x api.LoadLive) {
 		if x.Again {
 			total, since = 0, liveSum{}
@@ -214,7 +225,7 @@ func watchLive(a *cli.App, ctx context.Context, c *api.Client, id string, quiet 
 		if since.seconds > 0 && !quiet && (time.Since(shown) >= ciEach(x.Of) || x.State == event.LoadEnded) {
 			shown = time.Now()
 			a.Note("%s", since.line(x, total))
-			since = liveSum{}
+			since = liveSum{from: x.At}
 		}
 	}, nil)
 	if ctx.Err() != nil {
@@ -265,6 +276,7 @@ func ciEach(of float64) time.Duration {
 type liveSum struct {
 	requests, failed, dropped, fresh uint64
 	seconds                          float64
+	from                             float64 // of the run: hosts tell what they counted one after the other
 	latency                          api.LoadTimes
 }
 
@@ -275,8 +287,10 @@ func (s *liveSum) add(x api.LoadLive) {
 		s.failed += st.Failed
 		s.dropped += st.Dropped
 	}
-	s.requests += s.fresh
-	s.seconds += x.Seconds
+	if s.requests += s.fresh; s.from < 0 { // where it began to be followed
+		s.from = max(0, x.At-x.Seconds)
+	}
+	s.seconds = x.At - s.from
 	if x.Latency.P50 > 0 {
 		s.latency = x.Latency
 	}
@@ -284,9 +298,14 @@ func (s *liveSum) add(x api.LoadLive) {
 
 func (s *liveSum) line(x api.LoadLive, total uint64) string {
 	var hosts []string
+	lost := 0
 	for _, h := range x.Hosts {
-		if h.Lost != "" {
+		switch {
+		case h.Lost != "":
 			hosts = append(hosts, string(h.Host)+" lost")
+			lost++
+		case h.Stage == "silent":
+			hosts = append(hosts, string(h.Host)+" silent")
 		}
 	}
 	failed := 0.0
@@ -294,12 +313,36 @@ func (s *liveSum) line(x api.LoadLive, total uint64) string {
 		failed = min(1, float64(s.failed)/float64(n))
 	}
 	text := fmt.Sprintf("%s/%s  %s  requests %d  users %d  queue %d  p50 %s  p95 %s  p99 %s ms  failed %s  hosts %d", seconds(x.At), seconds(x.Of),
-		report.PerSecond(float64(s.requests)/s.seconds), total, x.Users, x.Queue, report.Millis(s.latency.P50), report.Millis(s.latency.P95), report.Millis(s.latency.P99),
-		report.Percent(failed), len(x.Hosts)-len(hosts))
+		report.PerSecond(float64(s.requests)/max(s.seconds, 0.1)), total, x.Users, x.Queue, millis(s.latency.P50), millis(s.latency.P95), millis(s.latency.P99),
+		report.Percent(failed), len(x.Hosts)-lost)
 	return strings.Join(append([]string{text}, hosts...), "  ")
 }
 
+// millis is a latency, unknown where nothing has ended.
+func millis(x float64) string {
+	if x == 0 {
+		return present.Unknown
+	}
+	return report.Millis(x)
+}
+
 func seconds(x float64) time.Duration { return time.Duration(x) * time.Second }
+
+// awaitEnd waits until the host that is asked knows of the end of a test: the holder tells
+// followers of it, and may be ahead.
+func awaitEnd(ctx context.Context, c *api.Client, id string) error {
+	for began := time.Now(); ; {
+		run, err := c.LoadRun(ctx, id)
+		if err != nil || run.State == event.LoadEnded || time.Since(began) > patience/2 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(liveWait / 10):
+		}
+	}
+}
 
 // fetchReport gets the report of a test that has ended; nil: it has none.
 func fetchReport(ctx context.Context, c *api.Client, id string) (*report.Report, api.LoadRun, error) {
