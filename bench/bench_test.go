@@ -35,6 +35,12 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == loadbench.BareRole {
 		os.Exit(loadbench.Bare(os.Args[2:], os.Stdout))
 	}
+	if len(os.Args) > 1 && os.Args[1] == loadbench.HostsRole {
+		os.Exit(loadbench.Hosts(os.Args[2:], os.Stdin, os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == loadbench.HolderRole {
+		os.Exit(loadbench.CarryOut(os.Args[2:], os.Stdout))
+	}
 	os.Exit(m.Run())
 }
 

@@ -46,6 +46,12 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == loadbench.BareRole {
 		os.Exit(loadbench.Bare(os.Args[2:], os.Stdout))
 	}
+	if len(os.Args) > 1 && os.Args[1] == loadbench.HostsRole {
+		os.Exit(loadbench.Hosts(os.Args[2:], os.Stdin, os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == loadbench.HolderRole {
+		os.Exit(loadbench.CarryOut(os.Args[2:], os.Stdout))
+	}
 	debug.SetGCPercent(400) // as a daemon does; for all peers in this process alike
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -61,7 +67,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	var only string
 	out := flags.String("out", "", "file of results to write; with -run its other rows stay")
-	flags.StringVar(&only, "run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, workflows, workflows-outputs, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, watch-append, replay, web-size, web-paint, web-network, web-events, top-idle, top-binary, load, load-secure, load-alone, gateway-push, gateway-token, gateway-crew, gateway-many, gateway-redis, gateway-centrifugo, gateway-scale, gateway-browser, overload")
+	flags.StringVar(&only, "run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, workflows, workflows-outputs, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, watch-append, replay, web-size, web-paint, web-network, web-events, top-idle, top-binary, load, load-secure, load-alone, load-holder, gateway-push, gateway-token, gateway-crew, gateway-many, gateway-redis, gateway-centrifugo, gateway-scale, gateway-browser, overload")
 	flags.StringVar(&only, "only", "", "the same as -run")
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
 	burst := flags.Duration("burst", 0, "how long one round of a throughput takes; 0: a second, or with -short as long as shows that it works")
@@ -126,6 +132,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		{"load", loadbench.Load},
 		{"load-secure", loadbench.Secure},
 		{"load-alone", loadbench.Alone},
+		{"load-holder", loadbench.Holder},
 		{"gateway-push", gatebench.Push},
 		{"gateway-token", gatebench.Token},
 		{"gateway-crew", gatebench.Crew},

@@ -26,6 +26,7 @@ import (
 	"github.com/skein-project/skein/load/engine"
 	"github.com/skein-project/skein/load/h1"
 	"github.com/skein-project/skein/load/report"
+	"github.com/skein-project/skein/load/room"
 )
 
 // Roles make a program of this module the target, or skein's client.
@@ -144,6 +145,7 @@ func Client(args []string, out io.Writer) int {
 		fmt.Fprintln(os.Stderr, "client:", err)
 		return 1
 	}
+	room.Thrift(p)                                                                                                                   // as skein load run does
 	e, err := engine.New(engine.Options{Plan: p, Seed: 1, TLS: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}) //nolint:gosec // the target of the comparison
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "client:", err)
