@@ -32,13 +32,17 @@ type beneath struct {
 	fresh bool
 	took  time.Duration // after Conn.begin: when the last record was written
 	werr  error         // of a record that waited
-	// Of the read that is under way.
-	b   []byte
-	n   int
-	err error
+	reading
 	// Of its end, which somebody else may want.
 	closing atomic.Bool
 	last    []byte // what TLS says then; of mu
+}
+
+// reading is the read that is under way.
+type reading struct {
+	b   []byte
+	n   int
+	err error
 }
 
 // Beneath is what TLS is to be put on: c, or what spares it some of what it costs.
