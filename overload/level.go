@@ -47,7 +47,8 @@ func (l Level) Slows() bool { return l >= Elevated }
 
 // Pauses says that what can wait does: checks of the whole log, the collection of old
 // segments, snapshots that nobody asked for. A host whose processors are full of chunks
-// is elevated for days, in which the log must not grow without bound.
+// is elevated for days, in which the log must not grow without bound; from high on it takes no
+// more of them, so that the pause ends.
 func (l Level) Pauses() bool { return l >= High }
 
 // TakesChunks says that the worker may be given more.
