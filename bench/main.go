@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -68,7 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var only string
 	out := flags.String("out", "", "file of results to write; with -run its other rows stay")
 	flags.StringVar(&only, "run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, workflows, workflows-outputs, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, watch-append, replay, web-size, web-paint, web-network, web-events, top-idle, top-binary, load, load-secure, load-alone, load-holder, gateway-push, gateway-token, gateway-crew, gateway-many, gateway-redis, gateway-centrifugo, gateway-scale, gateway-browser, overload")
-	flags.StringVar(&only, "only", "", "the same as -run")
+	flags.StringVar(&only, "only", "", "the same as -run; with commas between several")
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
 	burst := flags.Duration("burst", 0, "how long one round of a throughput takes; 0: a second, or with -short as long as shows that it works")
 	dir := flags.String("dir", "", "where the stores lie for the time of the run; a temporary directory by default")
@@ -76,7 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	groups, err := regexp.Compile(only)
+	groups, err := regexp.Compile(strings.ReplaceAll(only, ",", "|"))
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
