@@ -35,6 +35,7 @@ import (
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/forward/jobwatch"
 	"github.com/skein-project/skein/forward/linkwatch"
+	"github.com/skein-project/skein/forward/zonewatch"
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/load/slice"
 	"github.com/skein-project/skein/status"
@@ -161,13 +162,15 @@ func New(o Options) *Backend {
 	gone := stops.New(o.Log, o.Coord.View)
 	self, view := o.Identity.Node, gone.View
 	hash := &stateHash{}
+	grouped := func(ctx context.Context) (api.Workers, error) { return workerGroups(ctx, o.Forward) }
+	watched := zonewatch.New(zonewatch.Options{View: view, Workers: grouped, Changed: o.Log.Changed, Router: o.Forward})
 	o.Metrics.MustRegister(gauges.New(gauges.Options{Version: o.Version, View: view, Now: o.Now, Wall: time.Now}))
 	b := &Backend{
 		checks: newLogChecks(self, o.Log, hash, o.Load.Pauses, o.Logger),
 		meshes: &meshes{
 			self: self, listen: o.Config.Mesh.Listen.String(), autoMTU: func() bool { return o.Live().MTU == 0 }, device: o.Mesh, view: view, own: o.Own,
 			links: linkwatch.New(linkwatch.Options{
-				Self: self, View: view, Peers: o.Mesh.Observe, Router: o.Forward, Logger: o.Logger,
+				Self: self, View: view, Peers: o.Mesh.Observe, Router: o.Forward, Relay: watched, Logger: o.Logger,
 			}),
 		},
 		leases: &leases{
@@ -179,7 +182,7 @@ func New(o Options) *Backend {
 		groups: &groups{Desk: reserves.New(o.Log, o.Scheduler, o.Forward, func(actor string) string { return at(actor, self) }), self: self, log: o.Log, sched: o.Scheduler, remote: o.Forward},
 		users: &users{self: self, view: view, log: o.Log, sched: o.Scheduler, roster: o.Roster, remote: o.Forward, Desk: outside.New(outside.Options{
 			Self: self, Log: o.Log, Scheduler: o.Scheduler, Remote: o.Forward, Aware: func(kind event.Kind) error { return aware(view(), kind) },
-			Workers: func(ctx context.Context) (api.Workers, error) { return workerGroups(ctx, o.Forward) },
+			Workers: grouped,
 			Health: func(n cluster.NodeID) cluster.Health {
 				if m, ok := view().Member(n); ok {
 					return m.Health
@@ -188,7 +191,7 @@ func New(o Options) *Backend {
 			},
 		})},
 		workers: &workers{
-			self: self, worker: o.Worker, sched: o.Scheduler, view: view, now: o.Now, roster: o.Roster, record: o.Recorder, remote: o.Forward, logger: o.Logger,
+			self: self, worker: o.Worker, sched: o.Scheduler, view: view, now: o.Now, roster: o.Roster, record: o.Recorder, remote: o.Forward, Hub: watched, logger: o.Logger,
 		},
 		members: &members{gone: gone, self: self, own: o.Own, roster: o.Roster, remote: o.Forward},
 		onions: &onions{
@@ -200,7 +203,7 @@ func New(o Options) *Backend {
 	}
 	b.jobs.Waits = waits.New(waits.Options{Holder: func() cluster.NodeID { return view().Lease.Holder }, Scheduler: o.Scheduler, Job: b.jobHere, Remote: o.Forward, Logger: o.Logger})
 	b.watches = jobwatch.New(jobwatch.Options{
-		Job: b.jobHere, Changed: o.Log.Changed, Router: o.Forward, Logger: o.Logger,
+		Job: b.jobHere, Changed: o.Log.Changed, Router: o.Forward, Relay: watched, Logger: o.Logger,
 		Elsewhere: func() bool { holder := view().Lease.Holder; return holder != "" && holder != self },
 	})
 	b.jobs.Outputs = joboutputs.New(joboutputs.Options{Log: o.Log, Artefacts: o.Artefacts, Aware: func(kind event.Kind) error { return aware(view(), kind) }})
@@ -214,7 +217,7 @@ func New(o Options) *Backend {
 		Get: o.Artefacts.Get, Spread: b.jobs.spread.To, Keep: o.Outputs.Put, Kept: o.Outputs.Get,
 		Aware: func(kind event.Kind) error { return aware(view(), kind) }, Logger: o.Logger,
 	})
-	b.workers.Board = zones.New(zones.Options{View: view, Workers: o.Scheduler.Workers, Log: zones.Folded{Log: o.Log}, Set: o.Scheduler.Set, Remote: o.Forward, Note: o.Recorder.Record, Now: o.Now, Logger: o.Logger, Registerer: o.Metrics})
+	b.workers.Board = zones.New(zones.Options{View: view, Workers: o.Scheduler.Workers, Log: zones.Folded{Log: o.Log}, Set: o.Scheduler.Set, Remote: o.Forward, Watched: watched.Judged, Note: o.Recorder.Record, Now: o.Now, Logger: o.Logger, Registerer: o.Metrics})
 	b.jobs.Logs = joblogs.New(joblogs.Options{
 		Self: self, Log: o.Log, Ring: o.Words, Members: func() []cluster.NodeID { return livingMembers(view()) }, Read: o.Outputs.Get, Remote: o.Forward,
 	})
@@ -255,7 +258,7 @@ func New(o Options) *Backend {
 
 // Handle registers what this host carries out for others.
 func (b *Backend) Handle(r *forward.Router) {
-	for _, part := range []interface{ Handle(r *forward.Router) }{b.users.Desk, b.jobs.Runs, b.jobs.Loads, b.workers.Board, b.groups.Desk} {
+	for _, part := range []interface{ Handle(r *forward.Router) }{b.users.Desk, b.jobs.Runs, b.jobs.Loads, b.workers.Board, b.workers.Hub, b.groups.Desk, b.watches, b.links} {
 		part.Handle(r)
 	}
 	forward.Handle(r, forward.Carry, b.carried)
@@ -263,11 +266,9 @@ func (b *Backend) Handle(r *forward.Router) {
 	forward.Handle(r, forward.Debug, b.hostStatus.Hosts.Serve)
 	forward.Handle(r, forward.Drain, b.drainFor)
 	forward.Handle(r, forward.Explain, b.jobs.ServeExplain)
-	forward.HandleStream(r, forward.FollowJob, b.watches.Serve)
 	forward.Handle(r, forward.Group, b.setGroup)
 	forward.Handle(r, forward.HostOwner, b.setOwner)
 	forward.HandleStream(r, forward.JobLogs, b.jobs.ServeLogs)
-	forward.HandleStream(r, forward.Links, b.meshes.links.Serve)
 	forward.Handle(r, forward.OnionDrain, b.drainOnionFor)
 	forward.Handle(r, forward.OnionGrant, b.takeGrant)
 	forward.Handle(r, forward.OnionPublish, b.publishOnionFor)

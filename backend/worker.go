@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/forward/zonewatch"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/worker"
 )
@@ -30,6 +31,7 @@ type workerLister interface {
 // workers shows this host's worker and those of all hosts, and drains them.
 type workers struct {
 	*zones.Board
+	*zonewatch.Hub
 	self   cluster.NodeID
 	worker Worker
 	sched  workerLister

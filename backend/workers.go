@@ -16,13 +16,6 @@ func (w *workers) Workers(ctx context.Context) (api.Workers, error) {
 	return out, err
 }
 
-// WorkerGroups implements realtime.Source.
-func (w *workers) WorkerGroups(ctx context.Context) (api.Workers, error) {
-	out, err := workerGroups(ctx, w.remote)
-	out.Header = api.Header{}
-	return out, err
-}
-
 // workerGroups asks the holder. One that is too old for the question is asked for all
 // workers.
 func workerGroups(ctx context.Context, r *forward.Router) (api.Workers, error) {

@@ -18,7 +18,9 @@ import (
 
 // Times of asking.
 const (
-	dialTime = 2 * time.Second
+	// dialTime bounds the opening of a stream, beside as many round trips as it takes.
+	dialTime  = 2 * time.Second
+	dialTrips = 3
 	// holderPause lies between tries while the holder changes, anything from half of it to
 	// one and a half: who waited for the same holder does not come back at once together.
 	holderPause = 100 * time.Millisecond
@@ -232,7 +234,7 @@ func (r *Router) send(ctx context.Context, op Info, to cluster.NodeID, actor str
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", to, err)
 	}
-	dialCtx, cancelDial := context.WithTimeout(ctx, dialTime)
+	dialCtx, cancelDial := context.WithTimeout(ctx, dialTime+dialTrips*r.o.RTT(to))
 	conn, err := r.o.Dial(asking(dialCtx, op), to)
 	cancelDial()
 	if err != nil {

@@ -41,6 +41,9 @@ type Options struct {
 	Sponsoring func() bool
 	// Version is that of a member's program; empty: not known. nil: of none it is.
 	Version func(cluster.NodeID) string
+	// RTT is the round trip to a member, which a stream to it is waited for several times; 0:
+	// not known. nil: of none it is.
+	RTT func(cluster.NodeID) time.Duration
 	// Now is the clock for quotas; nil: time since New.
 	Now func() time.Duration
 	// Enter lets a request of another host in, or says that this one has too much to do;
@@ -94,6 +97,9 @@ func New(o Options) (*Router, error) {
 	}
 	if o.Version == nil {
 		o.Version = func(cluster.NodeID) string { return "" }
+	}
+	if o.RTT == nil {
+		o.RTT = func(cluster.NodeID) time.Duration { return 0 }
 	}
 	if o.Sponsoring == nil {
 		o.Sponsoring = func() bool { return false }

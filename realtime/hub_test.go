@@ -165,7 +165,7 @@ func (*world) LeaseHistory(context.Context) (api.LeaseHistory, error) {
 	return api.LeaseHistory{Terms: []api.TermRecord{{Term: 1}}}, nil
 }
 func (*world) Links(context.Context, cluster.NodeID) (api.Links, error) { return api.Links{}, nil }
-func (*world) Zones(context.Context) (api.Zones, error) {
+func (*world) WatchedZones(context.Context) (api.Zones, error) {
 	return api.Zones{Zones: []api.Zone{{Zone: "ams"}}}, nil
 }
 func (*world) Onion(context.Context) (api.Onion, error) { return api.Onion{}, nil }

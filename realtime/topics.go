@@ -88,8 +88,8 @@ type Source interface {
 	LeaseHistory(ctx context.Context) (api.LeaseHistory, error)
 	// WorkerGroups has one row for all outside workers of a gateway.
 	WorkerGroups(ctx context.Context) (api.Workers, error)
-	// Zones are how the holder judges them.
-	Zones(ctx context.Context) (api.Zones, error)
+	// WatchedZones are how the holder judges them, as it told this host's zone.
+	WatchedZones(ctx context.Context) (api.Zones, error)
 	Jobs(ctx context.Context) (api.Jobs, error)
 	Workflows(ctx context.Context) (api.Workflows, error)
 	Workflow(ctx context.Context, id flow.RunID) (api.Workflow, error)
@@ -138,7 +138,7 @@ func readerOf(s Source, topic string) reader {
 		})
 	case TopicZones:
 		return zoneKind.many(func(ctx context.Context) ([]api.Zone, error) {
-			list, err := s.Zones(ctx)
+			list, err := s.WatchedZones(ctx)
 			return list.Zones, err
 		})
 	case TopicJobs:

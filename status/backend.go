@@ -127,6 +127,8 @@ type JobControl interface {
 	WorkerGroups(ctx context.Context) (api.Workers, error)
 	// Zones tells how the zones are, by the holder if it answers.
 	Zones(ctx context.Context) (api.Zones, error)
+	// WatchedZones is the same for who watches, as this host's zone was told lately.
+	WatchedZones(ctx context.Context) (api.Zones, error)
 	// Groups tells who belongs to the groups that permissions name; SetGroup
 	// replaces the members of one. Set was checked by itself.
 	Groups(ctx context.Context) (api.Groups, error)

@@ -359,6 +359,8 @@ func (f *fake) Zones(context.Context) (api.Zones, error) {
 	return api.Zones{Holder: "n1", Term: 42, Zones: []api.Zone{{Zone: "fra", Health: "healthy", Hosts: 1, Alive: 1, RTTSeconds: new(0.01)}}}, nil
 }
 
+func (f *fake) WatchedZones(ctx context.Context) (api.Zones, error) { return f.Zones(ctx) }
+
 func (f *fake) Knows(node cluster.NodeID) bool { return node != "n99" }
 
 func (f *fake) Void(e event.Event) bool { return e.Term == 666 }

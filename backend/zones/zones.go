@@ -41,6 +41,9 @@ type Options struct {
 	// Set has the scheduler of this host log what a register is to say.
 	Set    func(ctx context.Context, b event.Register) error
 	Remote *forward.Router
+	// Watched is what the holder says of the zones, told to this host's zone once; it is not
+	// changed.
+	Watched func(context.Context) (api.Zones, error)
 	// Note has an event logged.
 	Note       func(ctx context.Context, kind event.Kind, body any)
 	Now        func() time.Duration
@@ -175,6 +178,19 @@ func (z *Board) Zones(ctx context.Context) (api.Zones, error) {
 	limited, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	out, err := forward.AskHolderOnce(limited, z.o.Remote, forward.Zones, "", forward.None{})
+	return z.shown(ctx, out, err)
+}
+
+// WatchedZones implements realtime.Source.
+func (z *Board) WatchedZones(ctx context.Context) (api.Zones, error) {
+	out, err := z.o.Watched(ctx)
+	out.Zones = slices.Clone(out.Zones)
+	return z.shown(ctx, out, err)
+}
+
+// shown adds how far the zones are to what the holder says of them. Without an answer it is
+// what this host sees by itself.
+func (z *Board) shown(ctx context.Context, out api.Zones, err error) (api.Zones, error) {
 	v := z.o.View()
 	if err != nil {
 		if ctx.Err() != nil {

@@ -91,6 +91,8 @@ func (f *fakeCluster) Zones(context.Context) (api.Zones, error) {
 	}}, nil
 }
 
+func (f *fakeCluster) WatchedZones(ctx context.Context) (api.Zones, error) { return f.Zones(ctx) }
+
 func (f *fakeCluster) Reservations(context.Context) (api.Reservations, error) {
 	return api.Reservations{Reservations: []api.Reservation{{Name: "nightly", Owner: "user:ann", Zone: "fra", Slots: 8, Until: time.Unix(1<<32, 0).UTC(), Actor: "uid:0@n1", At: time.Unix(1_700_000_000, 0).UTC()}}}, nil
 }

@@ -8,6 +8,9 @@
 // The end of a job is always shown from that log, so that its results can be found
 // on the same host right after.
 //
+// Where the holder is in another zone one host of the zone, the Relay, follows it for the
+// others, which follow that one (forward.FollowJobNear, Hub.ServeNear).
+//
 // Hub.Serve is the holder's side, Hub.Watch everybody's. However many readers
 // watch a job on one host, the holder sends it to that host once.
 //

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/internal/wait"
@@ -36,8 +37,17 @@ type Options struct {
 	Changed func() <-chan struct{}
 	// Elsewhere reports whether another host holds the lease.
 	Elsewhere func() bool
+	Relay     Relay // nil: the holder is asked
 	Router    *forward.Router
 	Logger    zerolog.Logger
+}
+
+// Relay says which host of this one's zone asks the holder.
+type Relay interface {
+	// ToHolder is that host; none: this one asks by itself.
+	ToHolder() (cluster.NodeID, bool)
+	// Answered has it known whether that host answered.
+	Answered(relay cluster.NodeID, err error)
 }
 
 // Hub shows jobs. It is safe for concurrent use.
@@ -62,6 +72,12 @@ type live struct {
 // New returns a Hub that nobody watches.
 func New(o Options) *Hub { return &Hub{o: o, jobs: map[job.ID]*live{}} }
 
+// Handle registers what this host carries out for others.
+func (h *Hub) Handle(r *forward.Router) {
+	forward.HandleStream(r, forward.FollowJob, h.Serve)
+	forward.HandleStream(r, forward.FollowJobNear, h.ServeNear)
+}
+
 // Serve sends snapshots of a job to another host until the job has ended. It
 // is the handler of forward.FollowJob.
 func (h *Hub) Serve(ctx context.Context, _ forward.Asker, req forward.JobName, send func(api.Job) error) error {
@@ -74,15 +90,35 @@ func (h *Hub) Serve(ctx context.Context, _ forward.Asker, req forward.JobName, s
 		if err := send(j); err != nil || j.State.Final() {
 			return err
 		}
-		if err := pause(ctx, changed); err != nil {
+		if err := pause(ctx, changed, nil); err != nil {
 			return err
 		}
 	}
 }
 
-// pause returns after changed is closed, but not before paceMin and not after
-// paceMax.
-func pause(ctx context.Context, changed <-chan struct{}) error {
+// ServeNear sends a host of this one's zone what this one is told of a job, until the job has
+// ended. It is the handler of forward.FollowJobNear.
+func (h *Hub) ServeNear(ctx context.Context, _ forward.Asker, req forward.JobName, send func(api.Job) error) error {
+	w := h.Watch(req.Job)
+	defer w.Close()
+	for {
+		told, changed := w.Changed(), h.o.Changed() // before the look, so that nothing is missed
+		j, err := w.Job(ctx)
+		if err != nil {
+			return err
+		}
+		if err := send(j); err != nil || j.State.Final() {
+			return err
+		}
+		if err := pause(ctx, changed, told); err != nil {
+			return err
+		}
+	}
+}
+
+// pause returns after one of the channels is closed, of which told may be nil, but not before
+// paceMin and not after paceMax.
+func pause(ctx context.Context, changed, told <-chan struct{}) error {
 	most := time.NewTimer(paceMax)
 	defer most.Stop()
 	if err := wait.For(ctx, paceMin); err != nil {
@@ -92,6 +128,7 @@ func pause(ctx context.Context, changed <-chan struct{}) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-changed:
+	case <-told:
 	case <-most.C:
 	}
 	return nil
@@ -176,7 +213,7 @@ func (h *Hub) follow(ctx context.Context, id job.ID, l *live) {
 	for {
 		var err error
 		if h.o.Elsewhere() {
-			err = forward.FollowHolder(ctx, h.o.Router, forward.FollowJob, "", forward.JobName{Job: id}, func(j api.Job) error {
+			err = h.ask(ctx, id, func(j api.Job) error {
 				retry = retryMin
 				h.take(l, j)
 				return nil
@@ -195,6 +232,27 @@ func (h *Hub) follow(ctx context.Context, id job.ID, l *live) {
 			retry = min(2*retry, retryMax)
 		}
 	}
+}
+
+// ask has f called with what the holder sends of a job, by way of another host of this one's
+// zone if that asks for all of it.
+func (h *Hub) ask(ctx context.Context, id job.ID, f func(api.Job) error) error {
+	req := forward.JobName{Job: id}
+	if h.o.Relay == nil {
+		return forward.FollowHolder(ctx, h.o.Router, forward.FollowJob, "", req, f)
+	}
+	relay, ok := h.o.Relay.ToHolder()
+	if !ok {
+		return forward.FollowHolder(ctx, h.o.Router, forward.FollowJob, "", req, f)
+	}
+	err := forward.FollowHost(ctx, h.o.Router, forward.FollowJobNear, relay, "", req, func(j api.Job) error {
+		h.o.Relay.Answered(relay, nil)
+		return f(j)
+	})
+	if ctx.Err() == nil && !api.IsCode(err, api.CodeNotFound) { // its log may be behind
+		h.o.Relay.Answered(relay, err)
+	}
+	return err
 }
 
 // take keeps one frame. The end of a job is left to this host's log.

@@ -18,6 +18,7 @@ import (
 // host is one with a log that says what the test wants.
 type host struct {
 	*Hub
+	router  *forward.Router
 	served  atomic.Int64 // streams that its Hub has begun
 	mu      sync.Mutex
 	job     api.Job
@@ -64,6 +65,8 @@ func two(t *testing.T, up *atomic.Bool) (holder, other *host) {
 			h.served.Add(1)
 			return h.Serve(ctx, by, req, send)
 		})
+		forward.HandleStream(r, forward.FollowJobNear, h.ServeNear)
+		h.router = r
 		return h, r
 	}
 	holder, r := make1("n1", nil)
@@ -172,6 +175,86 @@ func TestWatchOfNoJob(t *testing.T) {
 		time.Sleep(time.Minute)
 		if _, err := w.Job(t.Context()); !api.IsCode(err, api.CodeNotFound) {
 			t.Error(err)
+		}
+	})
+}
+
+// relay is a Relay that is told whom to name.
+type relay struct {
+	mu    sync.Mutex
+	first cluster.NodeID
+	errs  int
+}
+
+func (r *relay) ToHolder() (cluster.NodeID, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.first, r.first != ""
+}
+
+func (r *relay) Answered(_ cluster.NodeID, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.first, r.errs = "", r.errs+1
+	}
+}
+
+// TestWatchNear: a host of a zone follows the one that follows the holder for it, and the
+// holder itself once that one does not answer.
+func TestWatchNear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var up atomic.Bool
+		up.Store(true)
+		holder, near := two(t, &up)
+		var known relay
+		known.first = "n2"
+		var down atomic.Bool
+		third := &host{changed: make(chan struct{})}
+		third.job.ID, third.job.State = "j", job.Running
+		routers := map[cluster.NodeID]*forward.Router{"n1": holder.router, "n2": near.router}
+		r, err := forward.New(forward.Options{
+			Self: "n3", Lease: func() forward.Lease { return forward.Lease{Holder: "n1"} },
+			Dial: func(_ context.Context, to cluster.NodeID) (net.Conn, error) {
+				if to == "n2" && down.Load() {
+					return nil, net.ErrClosed
+				}
+				a, b := net.Pipe()
+				go func() {
+					routers[to].Serve(context.Background(), "n3", b)
+					b.Close()
+				}()
+				return a, nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		third.Hub = New(Options{Job: third.look, Changed: third.moved, Elsewhere: func() bool { return true }, Relay: &known, Router: r})
+		w := third.Watch("j")
+		time.Sleep(paceMin)
+		holder.set(7, job.Running)
+		time.Sleep(3 * paceMax)
+		w.is(t, 7, job.Running)
+		if n := holder.served.Load(); n != 1 {
+			t.Errorf("the holder sends it %d times", n)
+		}
+		w.Close()
+		time.Sleep(paceMax)
+		near.Hub.mu.Lock()
+		n := len(near.jobs)
+		near.Hub.mu.Unlock()
+		if n != 0 {
+			t.Error("the relay watches it still")
+		}
+		down.Store(true)
+		w = third.Watch("j")
+		defer w.Close()
+		holder.set(9, job.Running)
+		time.Sleep(4 * paceMax)
+		w.is(t, 9, job.Running)
+		if n := holder.served.Load(); n != 2 || known.errs != 1 {
+			t.Errorf("the holder sends it %d times, %d errors", n, known.errs)
 		}
 	})
 }

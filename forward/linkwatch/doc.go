@@ -5,5 +5,9 @@
 // stops. What a host that does not answer sees is unknown. Hub.Serve is the side of
 // the host that sends.
 //
+// Where there are zones one host of a zone, the Relay, asks those elsewhere, and passes on
+// what they say to the others of its zone (forward.LinksNear, Hub.ServeNear): what a host
+// says crosses to a zone once. Of whom the relay says nothing is asked itself.
+//
 // Goroutines: Run, and one of it for each host that is asked, while there is interest.
 package linkwatch

@@ -36,6 +36,7 @@ type Options struct {
 	View   func() *coord.View
 	Peers  func() []mesh.PeerStatus
 	Router *forward.Router
+	Relay  Relay // nil: each host is asked itself
 	Logger zerolog.Logger
 }
 
@@ -52,11 +53,19 @@ type Hub struct {
 	// wanted.
 	until time.Time
 	whole map[cluster.NodeID]time.Time
+	// passed is when something was last passed on of a host.
+	passed map[cluster.NodeID]time.Duration
 }
 
 // New returns a Hub that nobody asks.
 func New(o Options) *Hub {
-	return &Hub{o: o, start: time.Now(), dials: make(chan struct{}, dials), asked: make(chan struct{}, 1), whole: map[cluster.NodeID]time.Time{}}
+	return &Hub{o: o, start: time.Now(), dials: make(chan struct{}, dials), asked: make(chan struct{}, 1), whole: map[cluster.NodeID]time.Time{}, passed: map[cluster.NodeID]time.Duration{}}
+}
+
+// Handle registers what this host carries out for others.
+func (h *Hub) Handle(r *forward.Router) {
+	forward.HandleStream(r, forward.Links, h.Serve)
+	forward.HandleStream(r, forward.LinksNear, h.ServeNear)
 }
 
 // Serve sends this host's halves to another host. It is the handler of
@@ -111,13 +120,8 @@ func (h *Hub) Links(_ context.Context, of cluster.NodeID) (api.Links, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	h.until = now.Add(interest)
-	if of != "" {
+	if h.wantLocked(now); of != "" {
 		h.whole[of] = h.until
-	}
-	select {
-	case h.asked <- struct{}{}:
-	default:
 	}
 	edges := h.table.Edges(h.o.Self, of, members, time.Since(h.start))
 	out := api.Links{Links: make([]api.Link, 0, len(edges))}
@@ -134,6 +138,15 @@ func (h *Hub) Links(_ context.Context, of cluster.NodeID) (api.Links, error) {
 		out.Links = append(out.Links, l)
 	}
 	return out, nil
+}
+
+// wantLocked has the hosts send their halves for a while.
+func (h *Hub) wantLocked(now time.Time) {
+	h.until = now.Add(interest)
+	select {
+	case h.asked <- struct{}{}:
+	default:
+	}
 }
 
 func (h *Hub) link(e links.Edge, now time.Time) api.Link {
@@ -193,10 +206,12 @@ func (h *Hub) gather(ctx context.Context) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	hosts := map[cluster.NodeID]asked{}
-	own := links.Teller{}
+	own, through := links.Teller{}, passing{until: time.Since(h.start) + passedTime}
 	for h.wanted() {
-		members, alive := h.members(h.o.View())
+		v := h.o.View()
+		members, alive := h.members(v)
 		many := len(members) > links.Many
+		alive = h.through(ctx, &all, &through, v, alive, many)
 		want := map[cluster.NodeID]bool{} // few
 		for _, node := range alive {
 			want[node] = many && !h.inWhole(node)
@@ -218,7 +233,7 @@ func (h *Hub) gather(ctx context.Context) {
 		if few := many && !h.inWhole(h.o.Self); few != own.Few {
 			own = links.Teller{Few: few}
 		}
-		h.take(h.o.Self, own.Tell(h.own(), time.Since(h.start)), members)
+		h.take(ctx, h.o.Self, own.Tell(h.own(), time.Since(h.start)), members)
 		if wait.For(ctx, pace) != nil {
 			return
 		}
@@ -245,10 +260,13 @@ func (h *Hub) inWhole(node cluster.NodeID) bool {
 	return in
 }
 
-// take takes in a report; members, if any, are the only ones that are kept.
-func (h *Hub) take(from cluster.NodeID, r links.Report, members []cluster.NodeID) {
+// take takes in a report, unless ctx ended; members, if any, are the only ones that are kept.
+func (h *Hub) take(ctx context.Context, from cluster.NodeID, r links.Report, members []cluster.NodeID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if ctx.Err() != nil {
+		return // another stream tells of that host by now
+	}
 	h.table.Take(from, r, time.Since(h.start))
 	if members != nil {
 		h.table.Keep(members)
@@ -271,7 +289,7 @@ func (h *Hub) follow(ctx context.Context, node cluster.NodeID, few bool) {
 			}
 			reached()
 			retry = retryMin
-			h.take(node, r, nil)
+			h.take(ctx, node, r, nil)
 			return nil
 		})
 		reached()

@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/forward/zonewatch"
 	"github.com/skein-project/skein/mesh"
 	"github.com/skein-project/skein/realtime/links"
 )
@@ -20,11 +21,16 @@ import (
 // net of hosts that see each other as they are told to.
 type hosts struct {
 	mu     sync.Mutex
-	health map[string]cluster.Health // "a>b"; none: alive
-	down   map[cluster.NodeID]bool   // cannot be reached
-	ended  map[string]bool           // "a>b": a knows that b said that it stops
-	open   map[cluster.NodeID]int    // streams that it serves
-	few    map[cluster.NodeID]bool   // what it was asked for last
+	health map[string]cluster.Health     // "a>b"; none: alive
+	down   map[cluster.NodeID]bool       // cannot be reached
+	ended  map[string]bool               // "a>b": a knows that b said that it stops
+	open   map[cluster.NodeID]int        // streams that it serves
+	few    map[cluster.NodeID]bool       // what it was asked for last
+	from   map[string]int                // "a>b": streams that b serves a
+	zones  map[cluster.NodeID]string     // none: they are in none
+	old    map[cluster.NodeID]bool       // does not know how to pass on
+	cut    map[string]bool               // "a>b": a does not reach b
+	conns  map[cluster.NodeID][]net.Conn // to it
 	hubs   map[cluster.NodeID]*Hub
 }
 
@@ -44,13 +50,19 @@ func (w *hosts) streams() (n int) {
 }
 
 // start returns hosts n01 to n, each with a hub and a way to all others.
-func start(t *testing.T, n int) *hosts {
+func start(t *testing.T, n int, zones ...string) *hosts {
 	t.Helper()
-	w := &hosts{health: map[string]cluster.Health{}, down: map[cluster.NodeID]bool{}, ended: map[string]bool{}, open: map[cluster.NodeID]int{}, few: map[cluster.NodeID]bool{}, hubs: map[cluster.NodeID]*Hub{}}
+	w := &hosts{
+		health: map[string]cluster.Health{}, down: map[cluster.NodeID]bool{}, ended: map[string]bool{}, open: map[cluster.NodeID]int{}, few: map[cluster.NodeID]bool{}, hubs: map[cluster.NodeID]*Hub{},
+		from: map[string]int{}, zones: map[cluster.NodeID]string{}, old: map[cluster.NodeID]bool{}, cut: map[string]bool{}, conns: map[cluster.NodeID][]net.Conn{},
+	}
 	routers := map[cluster.NodeID]*forward.Router{}
 	var names []cluster.NodeID
 	for i := range n {
 		names = append(names, cluster.NodeID(fmt.Sprintf("n%02d", i+1)))
+		if len(zones) > 0 {
+			w.zones[names[i]] = zones[i%len(zones)]
+		}
 	}
 	for _, self := range names {
 		r, err := forward.New(forward.Options{
@@ -58,10 +70,11 @@ func start(t *testing.T, n int) *hosts {
 			Dial: func(_ context.Context, to cluster.NodeID) (net.Conn, error) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				if w.down[to] {
+				if w.down[to] || w.cut[string(self)+">"+string(to)] {
 					return nil, net.ErrClosed
 				}
 				a, b := net.Pipe()
+				w.conns[to] = append(w.conns[to], a)
 				go routers[to].Serve(t.Context(), self, b)
 				return a, nil
 			},
@@ -70,22 +83,22 @@ func start(t *testing.T, n int) *hosts {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		h := New(Options{
-			Self: self, Router: r,
-			View: func() *coord.View {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				v := &coord.View{Self: self}
-				for _, node := range names {
-					m := coord.MemberView{Member: cluster.Member{Node: node}, Health: cluster.Alive, Path: "direct", RTT: time.Millisecond}
-					if state, ok := w.health[string(self)+">"+string(node)]; ok {
-						m.Health = state
-					}
-					m.Stopped = w.ended[string(self)+">"+string(node)]
-					v.Members = append(v.Members, m)
+		view := func() *coord.View {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			v := &coord.View{Self: self}
+			for _, node := range names {
+				m := coord.MemberView{Member: cluster.Member{Node: node, Zone: w.zones[node]}, Health: cluster.Alive, Path: "direct", RTT: time.Millisecond}
+				if state, ok := w.health[string(self)+">"+string(node)]; ok {
+					m.Health = state
 				}
-				return v
-			},
+				m.Stopped = w.ended[string(self)+">"+string(node)]
+				v.Members = append(v.Members, m)
+			}
+			return v
+		}
+		h := New(Options{
+			Self: self, Router: r, View: view, Relay: zonewatch.NewRelays(view),
 			Peers: func() (list []mesh.PeerStatus) {
 				bytes := uint64(time.Since(began).Seconds() * 1000)
 				for _, node := range names {
@@ -95,9 +108,18 @@ func start(t *testing.T, n int) *hosts {
 			},
 		})
 		forward.HandleStream(r, forward.Links, func(ctx context.Context, a forward.Asker, req forward.WatchLinks, send func(links.Report) error) error {
-			w.set(func() { w.open[self]++; w.few[self] = req.Few })
-			defer w.set(func() { w.open[self]-- })
+			key := string(a.From) + ">" + string(self)
+			w.set(func() { w.open[self]++; w.from[key]++; w.few[self] = req.Few })
+			defer w.set(func() { w.open[self]--; w.from[key]-- })
 			return h.Serve(ctx, a, req, send)
+		})
+		forward.HandleStream(r, forward.LinksNear, func(ctx context.Context, a forward.Asker, req forward.WatchOthers, send func(links.Others) error) error {
+			old := false
+			w.set(func() { old = w.old[self] })
+			if old {
+				return api.Errorf(api.CodeInvalidRequest, "%s does not know that", self)
+			}
+			return h.ServeNear(ctx, a, req, send)
 		})
 		w.hubs[self], routers[self] = h, r
 		ctx, stop := context.WithCancel(t.Context())

@@ -248,7 +248,7 @@ var leaves = []string{"internal/advice", "internal/breaker", "internal/bucket", 
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
 var rooms = map[string][]string{
-	"backend":            {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/joblogs", "backend/joboutputs", "backend/loads", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/reserves", "backend/spread", "backend/stops", "backend/trial", "backend/waits", "backend/workerlist", "backend/workflows", "backend/zones", "config", "coord", "coord/join", "coord/join/door", "coord/join/token", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "load/slice", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner", "worker/words"},
+	"backend":            {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/joblogs", "backend/joboutputs", "backend/loads", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/reserves", "backend/spread", "backend/stops", "backend/trial", "backend/waits", "backend/workerlist", "backend/workflows", "backend/zones", "config", "coord", "coord/join", "coord/join/door", "coord/join/token", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "forward/zonewatch", "load/slice", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner", "worker/words"},
 	"backend/kept":       {"config", "coord", "worker/artefact", "worker/words"},
 	"backend/joblogs":    {"api", "forward", "worker/words"},
 	"backend/joboutputs": {"api"},
@@ -282,6 +282,7 @@ var rooms = map[string][]string{
 	"journal":               {"coord", "eventlog", "eventlog/audit"},
 	"forward/jobwatch":      {"api", "forward"},
 	"forward/linkwatch":     {"api", "coord", "forward", "mesh"},
+	"forward/zonewatch":     {"api", "coord", "forward"},
 	"membership":            {"api", "coord", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "forward"},
 	"membership/deviceplan": {"discover", "mesh", "mesh/hostnet"},
 	"membership/lastseen":   {"coord", "coord/store"},
@@ -315,6 +316,7 @@ var top = map[string][]string{
 var inTests = map[string][]string{
 	"status":             {"client"},
 	"eventlog/replicate": {"eventlog/disk"},
+	"forward/linkwatch":  {"forward/zonewatch"},
 	"scheduler":          {"gateway/crew"},
 	"gateway/crew":       {"internal/crewtest"},
 	"gateway/guard/here": {"internal/guardtest"},

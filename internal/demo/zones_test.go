@@ -2,10 +2,14 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -40,6 +44,70 @@ func zoneIs(ctx context.Context, t *testing.T, h *host, name, health string) (ou
 	return out
 }
 
+// crossesOnce: two hosts of a zone watch what another zone knows while that has the holder;
+// each is told all of it, and the host elsewhere says it to one of them.
+func crossesOnce(ctx context.Context, t *testing.T, d *demo) {
+	t.Helper()
+	n1, n2, n3 := d.hosts[0], d.hosts[1], d.hosts[2]
+	handOver(ctx, t, n1, "n3", "its zone is watched from another one")
+	watching, end := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	rows := map[*host]map[string]int{n1: {}, n2: {}}
+	for _, h := range []*host{n1, n2} {
+		all.Go(func() {
+			_ = h.api.Watch(watching, api.WatchQuery{Topics: []string{"links", "workers", "zones"}}, api.FollowOptions{}, func(m api.WatchMessage) error {
+				var x struct {
+					Topic     string
+					Rows, Set []struct{ Node, Zone, From, To, State string }
+				}
+				if m.Event != "snapshot" && m.Event != "delta" {
+					return nil
+				}
+				if err := json.Unmarshal(m.Data, &x); err != nil {
+					return err
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for _, r := range append(x.Rows, x.Set...) {
+					if x.Topic != "links" || r.State == "alive" {
+						rows[h][x.Topic+" "+r.Node+r.Zone+r.From+">"+r.To]++
+					}
+				}
+				return nil
+			}) // its end is ours
+		})
+	}
+	streams := regexp.MustCompile(`(?m)^skein_forward_streams (\d+)$`)
+	eventually(ctx, t, time.Minute, "each host tells a zone once", func() error {
+		mu.Lock()
+		seen := []int{len(rows[n1]), len(rows[n2])}
+		mu.Unlock()
+		if want := 6 + 3 + 2; seen[0] != want || seen[1] != want {
+			return fmt.Errorf("%v rows are seen, of %d", seen, want)
+		}
+		// Of n1 both the half-edges and what it passes on.
+		for h, want := range map[*host]string{n1: "2", n2: "1", n3: "1"} {
+			resp, conn, err := h.dial(ctx, "/metrics")
+			if err != nil {
+				return err
+			}
+			text, err := io.ReadAll(resp.Body)
+			conn.Close()
+			if err != nil {
+				return err
+			}
+			if got := streams.FindSubmatch(text); got == nil || string(got[1]) != want {
+				return fmt.Errorf("%s sends %s streams, want %s", h.name, got, want)
+			}
+		}
+		return nil
+	})
+	end()
+	all.Wait()
+	handOver(ctx, t, n3, "n1", "it was watched")
+}
+
 // TestZones: every host says how the zones are. One whose only host dies is unhealthy,
 // and well again some time after that came back; the log, the status and doctor say so.
 func TestZones(t *testing.T) {
@@ -55,6 +123,7 @@ func TestZones(t *testing.T) {
 		}
 		return nil
 	})
+	crossesOnce(ctx, t, d)
 	run := func(args ...string) (string, int) {
 		out, errs, code := d.cli(ctx, asked, args...)
 		t.Logf("$ skein %s\n%s%s[exit %d]", strings.Join(args, " "), out, errs, code)

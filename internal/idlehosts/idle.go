@@ -143,6 +143,9 @@ func (c *Cluster) Overload(context.Context) (api.Overload, error) {
 // Zones are none.
 func (c *Cluster) Zones(context.Context) (api.Zones, error) { return api.Zones{}, nil }
 
+// WatchedZones implements status.Backend.
+func (c *Cluster) WatchedZones(ctx context.Context) (api.Zones, error) { return c.Zones(ctx) }
+
 // LoadRuns are none.
 func (c *Cluster) LoadRuns(context.Context) (api.LoadRuns, error) { return api.LoadRuns{}, nil }
 

@@ -1,0 +1,19 @@
+// Package zonewatch has what the hosts of a zone watch cross to the zone once.
+//
+// What watchers are told of workers, zones and jobs is what the holder says, and each host
+// asks for it while it has watchers. Where the holder is in another zone one host asks it for
+// all of the zone: the first by name of those that live and have time (Relays). The others
+// ask that one, which answers from what it was told, as fresh as it would be for watchers of
+// its own (Hub). Whoever does not answer is left out for a while, from one second to thirty,
+// and the next one by name asks instead; a host that is left without asks the holder.
+//
+// Since a host asks only those before it by name there are no circles, whatever each host
+// sees of the others.
+//
+// Non-goals: what users ask for once goes to the holder at once, and so does what a load test
+// counts, of which each host has its own position. What is passed on is not signed: of
+// workers, zones and half-edges of others a host believes one of its zone, as it believes the
+// holder. Nothing is decided by it.
+//
+// It has no goroutines. Its methods may be called from any.
+package zonewatch
