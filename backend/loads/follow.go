@@ -250,6 +250,7 @@ type judging struct {
 	line  stat.Timeline
 	warm  *stat.Bank
 	all   *stat.Bank // of one window: its memory is used again
+	shown *stat.Bank // of one window, with what is of the warm-up
 	n     int        // windows that were judged
 	warmN int
 	peak  stat.Gauges
@@ -261,7 +262,7 @@ type judging struct {
 func newJudging(d *drive) *judging {
 	s, c := len(d.c.plan.Steps), len(d.c.plan.Checks)
 	return &judging{
-		d: d, judge: rule.NewCoarseJudge(d.c.rules, s, c, time.Duration(judged)*stat.Step), warm: stat.NewBank(s, c), all: stat.NewBank(s, c), warmN: int(d.c.plan.Warmup / stat.Step),
+		d: d, judge: rule.NewCoarseJudge(d.c.rules, s, c, time.Duration(judged)*stat.Step), warm: stat.NewBank(s, c), all: stat.NewBank(s, c), shown: stat.NewBank(s, c), warmN: int(d.c.plan.Warmup / stat.Step),
 	}
 }
 
@@ -304,6 +305,7 @@ func (j *judging) pending() bool {
 func (j *judging) window(end int, rest bool) *rule.Outcome {
 	all := j.all
 	all.Reset()
+	j.shown.Reset()
 	var g stat.Gauges
 	furthest := furthest(j.d.parts)
 	for _, p := range j.d.parts {
@@ -318,8 +320,11 @@ func (j *judging) window(end int, rest bool) *rule.Outcome {
 				j.bad = err // the shelf has taken it before
 				continue
 			}
-			if !f.Warm {
+			switch {
+			case !f.Warm:
 				p.own.AddWire(f.Bank)
+			case f.Span > 0: // else it is of setup or teardown
+				_ = j.shown.AddWire(f.Bank) // it was taken above
 			}
 		}
 		p.pending = slices.Delete(p.pending, 0, n)
@@ -334,7 +339,12 @@ func (j *judging) window(end int, rest bool) *rule.Outcome {
 	}
 	j.n++
 	at := time.Duration(end) * stat.Step
-	j.line.AddSpan(at, time.Duration(judged)*stat.Step, all, g)
+	if j.shown.Iterations+j.shown.All().Count() > 0 {
+		j.shown.Add(all)
+		j.line.AddSpan(at, time.Duration(judged)*stat.Step, j.shown, g)
+	} else {
+		j.line.AddSpan(at, time.Duration(judged)*stat.Step, all, g)
+	}
 	j.peak.Users, j.peak.Queue, j.peak.CPU = max(j.peak.Users, g.Users), max(j.peak.Queue, g.Queue), max(j.peak.CPU, g.CPU)
 	if end <= j.warmN {
 		j.judge.Whole().Add(all) // what ended last where the warm-up did: it is of the run, and of no window of it

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -309,6 +310,13 @@ auth = { bearer = "${token}" }
 	}
 	if hits.Load() != 200 || setups.Load() != 1 || d.Verdict != "passed" && d.Verdict != "suspect" || len(d.Hosts) != 1 || d.Hosts[0].Requests != d.Requests {
 		t.Errorf("%s %v: %d requests, the target had %d and %d setups, hosts %+v", d.Verdict, d.Why, d.Requests, hits.Load(), setups.Load(), d.Hosts)
+	}
+	shown := 0.0
+	for _, p := range d.Timeline { // with its warm-up
+		shown += p.Rate * p.Seconds
+	}
+	if math.Abs(shown-200) > 0.5 {
+		t.Errorf("the line of time has %g requests: %+v", shown, d.Timeline)
 	}
 	for name, want := range map[string]float64{"skein_load_requests_total": float64(hits.Load() + setups.Load()), "skein_load_blocked_total": 0} {
 		if got := c.metric(t, name); got != want {

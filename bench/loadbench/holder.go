@@ -338,11 +338,12 @@ func carryOut(at string, length time.Duration) (float64, error) {
 		Aware: func(event.Kind) error { return nil }, Logger: zerolog.New(os.Stderr).Level(zerolog.WarnLevel),
 	})
 	l.Handle(r)
-	scenario := "thresholds = [\"p(95)<500\", { when = \"rate(failed)<50%\", window = \"10s\", abort = true }]\ntraffic.main = { flow = \"f\", rate = 1000, for = \"24h\" }\n"
+	var scenario strings.Builder
+	scenario.WriteString("thresholds = [\"p(95)<500\", { when = \"rate(failed)<50%\", window = \"10s\", abort = true }]\ntraffic.main = { flow = \"f\", rate = 1000, for = \"24h\" }\n")
 	for i := range steps {
-		scenario += fmt.Sprintf("[[flow.f]]\nname = \"s%d\"\nget = \"http://x/%d\"\ncheck = \"status == 200\"\n", i, i)
+		fmt.Fprintf(&scenario, "[[flow.f]]\nname = \"s%d\"\nget = \"http://x/%d\"\ncheck = \"status == 200\"\n", i, i)
 	}
-	if m.blob, err = (&bundle.Bundle{Scenario: scenario}).Encode(); err != nil {
+	if m.blob, err = (&bundle.Bundle{Scenario: scenario.String()}).Encode(); err != nil {
 		return 0, err
 	}
 	sent, err := l.SubmitLoad(ctx, "uid:1", api.LoadRequest{Key: "k", Bundle: cluster.Hash{1}, Hosts: parts})
