@@ -130,8 +130,10 @@ func startWith(t *testing.T, size int, shape func(*demo)) (*demo, context.Contex
 	if proving() {
 		most = time.Hour
 	}
-	if soak, err := time.ParseDuration(os.Getenv("SKEIN_SOAK")); err == nil {
-		most = soak + 20*time.Minute
+	for _, name := range []string{"SKEIN_SOAK", "SKEIN_LONG"} {
+		if length, err := time.ParseDuration(os.Getenv(name)); err == nil {
+			most = length + 20*time.Minute
+		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	d := &demo{
