@@ -211,12 +211,12 @@ SOAK ?= 2h
 soak: build ## five hosts with jobs, workflows, load tests and outside workers for SOAK: what they take each minute in bin/soak.csv, logs verified each hour; fails on growth
 	SKEIN_SOAK=$(SOAK) SKEIN_SOAK_CSV=$(CURDIR)/bin/soak.csv SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 24h -run 'TestSoak$$' ./internal/demo
 
-prove-zones: build ## 20 000 simulated clusters with zones 50-300 ms apart, each zone lost; choices of zones; jobs in 3 zones of 30 hosts; real hosts in zones
+prove-zones: build ## 20 000 simulated clusters with zones 50-300 ms apart, each zone lost; choices of zones; jobs in 3 zones of 30 hosts; real hosts in zones, and such that come and go
 	$(MAKE) sim SEEDS=20000 ZONES=3
 	$(GO) test -race -count=1 -v -timeout 30m ./scheduler/zone ./backend/zones ./cluster/flow ./forward/...
 	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 30m -run 'TestError|TestZones' ./coord/distance ./coord ./scheduler
 	$(MAKE) fuzz FUZZTIME=30s FUZZPKGS=./scheduler/zone
-	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'TestZones$$' ./internal/demo
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 60m -run 'TestZones$$|TestComeAndGo$$' ./internal/demo
 
 prove-race: bin/race/skein ## all packages but those of real clusters and guests with the race detector, what `make test` runs without it included
 	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -timeout 120m $$($(GO) list ./... | grep -vE '/(internal/demo|internal/vmtest|test/netns|test/onion|test/deb)$$')

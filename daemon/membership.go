@@ -62,7 +62,7 @@ func (m *members) build(g *ground, id *identity, h *history, d device, router *f
 	})
 	so := membership.SponsorOptions{
 		Identity: id.Identity, StateDir: g.cfg.StateDir, Listen: g.cfg.Join.Listen, CertLife: g.o.CertLife,
-		Roster: id.roster, Coord: p.svc, Journal: h.journal, Log: h, Depart: depart, Others: p.sponsors,
+		Roster: id.roster, Coord: p.svc, Journal: h.journal, Log: h, Wall: g.o.Wall, Depart: depart, Others: p.sponsors,
 		Handle: func(proto string, serve func(context.Context, cluster.NodeID, net.Conn)) {
 			p.svc.Handle(proto, w.relief.Stream(overload.Status, serve))
 		},

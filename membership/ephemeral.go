@@ -67,7 +67,7 @@ func (s *Sponsor) reap(ctx context.Context) {
 			i := slices.IndexFunc(view.Members, func(m coord.MemberView) bool { return m.Node == n })
 			return i >= 0 && view.Members[i].Health == cluster.Dead
 		}
-		for _, n := range gone(s.o.Identity.ClusterSecret(), logged, dead, time.Now()) {
+		for _, n := range gone(s.o.Identity.ClusterSecret(), logged, dead, s.o.Wall()) {
 			by := forward.Asker{From: s.o.Identity.Node, Self: s.o.Identity.Node, Actor: ephemeralActor + "@" + string(s.o.Identity.Node)}
 			if _, err := s.Remove(ctx, by, forward.RemoveNode{Node: n, Reason: "ephemeral, and dead for an hour"}); err != nil {
 				s.o.Logger.Warn().Err(err).Str("peer", string(n)).Msg("dead ephemeral member not removed")

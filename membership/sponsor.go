@@ -63,7 +63,8 @@ type SponsorOptions struct {
 	Depart func(ctx context.Context, actor string, node cluster.NodeID) error
 	// SetOwner asks the holder to log whose a host is.
 	SetOwner func(ctx context.Context, actor string, set event.HostOwnerSet) error
-	Log      View // nil: nobody is removed unasked
+	Log      View             // nil: nobody is removed unasked
+	Wall     func() time.Time // by which events are stamped; nil: this machine's clock
 	// Others lists the other sponsors that are alive.
 	Others     func() []cluster.NodeID
 	Logger     zerolog.Logger
@@ -81,7 +82,12 @@ type Sponsor struct {
 }
 
 // NewSponsor returns a Sponsor that serves nobody yet.
-func NewSponsor(o SponsorOptions) *Sponsor { return &Sponsor{o: o} }
+func NewSponsor(o SponsorOptions) *Sponsor {
+	if o.Wall == nil {
+		o.Wall = time.Now
+	}
+	return &Sponsor{o: o}
+}
 
 // Active reports whether this host may certify others.
 func (s *Sponsor) Active() bool { return s.sponsor.Load() != nil }

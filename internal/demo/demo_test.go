@@ -42,6 +42,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "load-slice" { // of a daemon in this process
 		os.Exit(slice.Main(os.Stdin, os.Stdout))
 	}
+	if os.Getenv(laterFile) != "" && len(os.Args) > 1 && os.Args[1] == "run" {
+		os.Exit(laterDaemon(os.Args[2:]))
+	}
 	// Daemons built with the race detector end at the first race.
 	os.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=100") //nolint:errcheck,usetesting // cannot fail; for children
 	code := func() int {
