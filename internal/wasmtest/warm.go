@@ -1,6 +1,7 @@
 package wasmtest
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -41,8 +42,9 @@ func Modules(tb testing.TB) string {
 	return filepath.Join(dir, compiledDir)
 }
 
-// adopt copies the modules that to lacks, each at once. What cannot be copied is
-// compiled; what is damaged as well, as a host checks what it finds.
+// adopt links the modules that to lacks, or copies them to another file system, each at
+// once. Nobody writes to a module that is whole. What cannot be had is compiled; what is
+// damaged as well, as a host checks what it finds.
 func adopt(from, to string) {
 	modules, err := filepath.Glob(filepath.Join(from, "*", whole))
 	if err != nil || len(modules) == 0 || os.MkdirAll(to, 0o700) != nil {
@@ -61,8 +63,22 @@ func adopt(from, to string) {
 		if err != nil {
 			return
 		}
-		if os.CopyFS(beside, os.DirFS(module)) != nil || os.Rename(beside, filepath.Join(to, filepath.Base(module))) != nil {
+		if link(module, beside) != nil && os.CopyFS(beside, os.DirFS(module)) != nil || os.Rename(beside, filepath.Join(to, filepath.Base(module))) != nil {
 			_ = os.RemoveAll(beside) // of another test, which was first
 		}
 	}
+}
+
+// link makes the directory to one with the files of from, which take no more space.
+func link(from, to string) error {
+	return fs.WalkDir(os.DirFS(from), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil || name == ".":
+			return err
+		case e.IsDir():
+			return os.Mkdir(filepath.Join(to, name), 0o700)
+		default:
+			return os.Link(filepath.Join(from, name), filepath.Join(to, name))
+		}
+	})
 }
