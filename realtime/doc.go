@@ -2,12 +2,13 @@
 // changes, and the event log from where they are.
 //
 // A Hub reads the views of its host for all watchers together, a feed for each
-// topic, at most every 200 ms and only while somebody watches. It puts the differences into one ring (package delta), from which each
-// Watch takes what it selected, at its own pace: a slow one holds up nobody, and
-// is told everything anew once it has fallen behind the ring.
+// topic, at most every 200 ms and only while somebody watches. It puts the
+// differences into one ring (package delta), from which each Watch takes what it
+// selected, at its own pace: a slow one holds up nobody, and is told everything anew
+// once it has fallen behind the ring.
 //
-// The log is read for all of them together as well, and by a Watch itself where it
-// is behind that. No event is missed or told twice: each is known by its source
+// The log is read for all of them together as well, at most every 100 ms, and by a
+// Watch itself where it is behind that. No event is missed or told twice: each is known by its source
 // and number.
 //
 // Non-goals: it speaks no HTTP, knows no user, and decides nothing. What a watcher

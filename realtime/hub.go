@@ -16,6 +16,7 @@ import (
 
 // Pace of a feed.
 const (
+	paceLog   = 100 * time.Millisecond // between two readings of the log
 	paceMin   = 200 * time.Millisecond // between two looks at a view
 	paceMax   = time.Second            // without a change of the log
 	paceShare = 20                     // a look may take this part of the time,
@@ -182,18 +183,18 @@ func (h *Hub) read(ctx context.Context, topic string, f *feed) {
 			close(f.looked)
 			first = false
 		}
-		if err := pause(ctx, changed, min(max(h.least(), paceShare*time.Since(began)), paceSlow), paceMax); err != nil {
+		if err := pause(ctx, changed, min(max(h.least(paceMin), paceShare*time.Since(began)), paceSlow), paceMax); err != nil {
 			return
 		}
 	}
 }
 
-// least is the least time between two looks.
-func (h *Hub) least() time.Duration {
+// least is the least time between two looks, pace unless the host has too much to do.
+func (h *Hub) least(pace time.Duration) time.Duration {
 	if h.o.Paused() {
 		return paceMax
 	}
-	return paceMin
+	return pace
 }
 
 // take notes what a look has brought.
@@ -235,7 +236,7 @@ func (h *Hub) follow(ctx context.Context, at api.Cursor) {
 			at = h.o.Log.Cursor().Clone()
 			h.put(&delta.Frame{Topic: TopicEvents, Event: delta.Log}) // each Watch reads it itself
 		}
-		if err := pause(ctx, changed, h.least(), paceMax); err != nil {
+		if err := pause(ctx, changed, h.least(paceLog), paceMax); err != nil {
 			return
 		}
 	}
