@@ -75,6 +75,7 @@ var slow = []struct{ pkg, cases string }{
 	{"./worker/executor", "^TestGuestSeesOnlyItsChunk$"}, // its runner compiles a module of Go
 	{"./load/hook", "^TestCall$"},                        // so does this, and the next
 	{"./load/engine", "^TestHooks$"},
+	{"./backend/loads", "^Test(HundredHosts|PublishedIsCounted)$"},
 	{"./offline", "^TestDamageIsToldOnce$"},
 	{"./cmd/skein", "^Test(Scripts|CompletionOfSilent)$"},           // the latter has a bound of a time
 	{"./status", "^Test(EveryRoleOnEveryRoute|UnknownParameters)$"}, // each route as everybody
@@ -123,9 +124,10 @@ func lanes(bin string, list func(patterns ...string) ([]string, error), single [
 	single = slices.DeleteFunc(slices.Clone(single), func(p string) bool { return slices.Contains(apart, p) || slices.Contains(plain, p) })
 	plain = slices.Concat(plain, single)
 	others := slices.DeleteFunc(all, func(p string) bool { return slices.Contains(apart, p) || slices.Contains(plain, p) })
-	// The linter vets everything.
+	// The linter vets everything. Without what debuggers read, a link takes three fifths
+	// of the time; stacks of panics and races name files and lines all the same.
 	test := func(args ...string) []string {
-		return slices.Concat([]string{"test", "-json", "-count=1", "-timeout=60m", "-vet=off"}, args)
+		return slices.Concat([]string{"test", "-json", "-count=1", "-timeout=60m", "-ldflags=-s -w", "-vet=off"}, args)
 	}
 	raced := func(args ...string) []string { return test(slices.Concat(withRace, args)...) }
 	slowPkgs, slowNames := slowCases()
