@@ -102,10 +102,15 @@ func (g Guest) arguments(initrd string) []string {
 	args := []string{
 		// Without the instructions that copy any number of bytes at once: emulated, they
 		// copy one after the other, and a fifth of all that a guest does is to copy pages.
-		"-machine", "accel=tcg", "-cpu", "max,erms=off,fsrm=off", "-smp", "2", "-m", strconv.Itoa(memory),
+		// Without a fifth level of page tables and what guards the kernel against its
+		// programs, each access of memory that is not remembered costs less.
+		"-machine", "accel=tcg", "-cpu", "max,erms=off,fsrm=off,la57=off,smap=off,smep=off,umip=off,pku=off", "-smp", "2", "-m", strconv.Itoa(memory),
 		"-nodefaults", "-no-user-config", "-nographic", "-serial", "stdio", "-no-reboot",
 		"-kernel", g.Kernel.Image, "-initrd", initrd,
-		"-append", "console=ttyS0 quiet no_timer_check panic=-1 oops=panic rdinit=/init",
+		// The emulated processors count alike, though the kernel, which is told so, measures
+		// otherwise: else each look at the time, which programs of Go have all the while,
+		// is a call of the kernel and of a device. Nobody attacks a guest.
+		"-append", "console=ttyS0 quiet no_timer_check tsc=reliable mitigations=off panic=-1 oops=panic rdinit=/init",
 	}
 	if g.Disk != "" {
 		args = append(args, "-drive", "file="+g.Disk+",format=raw,if=virtio,snapshot=on")

@@ -32,7 +32,7 @@ func TestGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, err := vmtest.SystemdGuest(ctx, kernel, image, []string{"wireguard", "tun", "dummy"}, string(script), []vmtest.File{
-		{Path: "/vmtest/skein.deb", Mode: 0o644, Source: deb},
+		{Path: "/vmtest/skein.deb", Mode: 0o644, Source: repacked(t, deb, "skein.deb", func(string) {})},
 		{Path: "/vmtest/later.deb", Mode: 0o644, Source: newer(t, deb)},
 	})
 	if err != nil {
