@@ -315,7 +315,7 @@ func TestHolderDiesAtATime(t *testing.T) {
 			_, _ = f.ask(runs.Request{Set: &b}) // its outcome may be unknown
 			deadline := time.Now().Add(25 * time.Minute)
 			for f.log.len() < cut && time.Now().Before(deadline) {
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(time.Second)
 			}
 			over = f.log.len() < cut
 			_ = stop()

@@ -70,7 +70,7 @@ var slow = []struct{ pkg, cases string }{
 	{"./mesh", "^TestFakeTime$/^(Cut|Crossing|DeadPeer|Rotate|RotateBadly)$"},
 	{"./eventlog", "^Test(CrashAtEveryByte|BitFlips|RecoveryOfAMillion|DamageIsMendedAsTheErrorSays|DeletedChainsComeBack|" +
 		"PowerLoss|PowerLossOfSnapshots|PowerLossWhileFetching|ClusterSimulation|IndexFindsWhatIsThere)$"},
-	{"./scheduler", "^Test(Model|Outsiders|HostileVisitors|FlowHolderDiesAtEveryEvent|HolderDiesInAFlow|Attacks)$"},
+	{"./scheduler", "^Test(Model|Outsiders|HostileVisitors|FlowHolderDiesAtEveryEvent|HolderDiesInAFlow|Attacks|Overlap|ScheduleInAZone|ZonesFarApart|FlowsOfAnOwner|HolderDiesAtATime)$"},
 	{"./store/redis", "^TestMutants$"},
 	{"./worker/executor", "^TestGuestSeesOnlyItsChunk$"}, // its runner compiles a module of Go
 	{"./load/hook", "^TestCall$"},                        // so does this, and the next
