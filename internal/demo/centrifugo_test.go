@@ -32,7 +32,7 @@ func TestCentrifugo(t *testing.T) {
 	require.Need(t, require.Redis)
 	require.Need(t, require.Centrifugo)
 	parallel(t)
-	n, rounds, chunks, size := 4, 1, 100, uint64(20_000_000)
+	n, rounds, chunks, size := 4, 1, 100, 20_000_000/leisurely(t)
 	if proving() {
 		n, rounds, chunks = 30, 3, 500
 	}

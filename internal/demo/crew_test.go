@@ -256,7 +256,7 @@ func doneAgain(ctx context.Context, t *testing.T, h *host, id job.ID, all []*hom
 func TestOutsideWorkers(t *testing.T) {
 	parallel(t)
 	// A busy machine is no proof of the time.
-	n, kills, chunks, size, most := 6, 1, 800, uint64(4_000_000), 30*time.Second
+	n, kills, chunks, size, most := 6, 1, 800, 4_000_000/leisurely(t), 30*time.Second
 	if proving() {
 		n, kills, chunks, size, most = 50, 5, 2500, 20_000_000, 6*time.Second
 	}

@@ -435,12 +435,14 @@ func TestDemo(t *testing.T) {
 			t.Run(fmt.Sprintf("%s-%s", signal, profile), func(t *testing.T) {
 				parallel(t)
 				clusterslot.Take(t)
+				within := t.TempDir()
+				part := leisurely(t)
 				var gaps []time.Duration
 				for range rounds {
 					var out bytes.Buffer
 					r, err := Run(t.Context(), Options{
 						Out: &out, Exe: filepath.Join(bin, "skein"), Wasm: filepath.Join(bin, "examples", "pi.wasm"),
-						Profile: profile, Iterations: 1_200_000_000, Handover: handover, made: warm(t),
+						Profile: profile, Iterations: 1_200_000_000 / part, Handover: handover, within: within, made: warm(t),
 					})
 					if err != nil {
 						t.Fatalf("%v\n%s", err, out.String())

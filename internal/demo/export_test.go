@@ -16,6 +16,9 @@ func Proving() bool { return proving() }
 // Parallel lets a test run beside others, unless figures are to be measured.
 func Parallel(t *testing.T) { t.Helper(); parallel(t) }
 
+// Leisurely has what computes chunks in a test stand still for most of the time.
+func Leisurely(t *testing.T, dirs ...string) uint64 { t.Helper(); return leisurely(t, dirs...) }
+
 // Within has the demo make its directory in dir.
 func (o Options) Within(dir string) Options { o.within = dir; return o }
 

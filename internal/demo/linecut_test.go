@@ -29,7 +29,7 @@ import (
 func TestLinesCut(t *testing.T) {
 	parallel(t)
 	// The job lasts longer than all that is done to the lines.
-	n, rounds, chunks, size := 2, 1, 100_000, uint64(50_000_000)
+	n, rounds, chunks, size := 2, 1, 100_000, 50_000_000/leisurely(t)
 	// A busy machine is no proof of the time.
 	broken, stalled := 30*time.Second, time.Minute
 	if proving() {

@@ -25,7 +25,7 @@ import (
 func TestRedisStore(t *testing.T) {
 	require.Need(t, require.Redis)
 	parallel(t)
-	n, rounds, chunks, size := 4, 1, 400, uint64(4_000_000)
+	n, rounds, chunks, size := 4, 1, 400, 4_000_000/leisurely(t)
 	if proving() {
 		n, rounds, chunks, size = 50, 3, 500, 20_000_000
 	}
