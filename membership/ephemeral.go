@@ -17,6 +17,8 @@ const (
 	// ephemeralEvery how often sponsors look.
 	ephemeralLife  = time.Hour
 	ephemeralEvery = time.Minute
+	// ephemeralTurn is how much later the next sponsor does what the one before it did not.
+	ephemeralTurn = 5 * time.Minute
 	// drainTime is how long an ephemeral member that stops lets its chunks go on before it
 	// leaves.
 	drainTime = 15 * time.Second
@@ -34,11 +36,22 @@ func ephemeral(clusterSecret []byte, m state.Member) bool {
 	return token.Ephemeral(clusterSecret, m.Invite, m.Sponsor)
 }
 
-// gone lists the ephemeral members that are dead for ephemeralLife by the log, and still by
-// what this host knows.
-func gone(clusterSecret []byte, logged []state.Member, dead func(cluster.NodeID) bool, now time.Time) (out []cluster.NodeID) {
+// turn is after how many others a sponsor removes members: others are the sponsors that live.
+// All that see the same hosts come one after the other.
+func turn(self cluster.NodeID, others []cluster.NodeID) (n int) {
+	for _, o := range others {
+		if o < self {
+			n++
+		}
+	}
+	return n
+}
+
+// gone lists the ephemeral members that are dead by the log, and still by what this host
+// knows, for ephemeralLife, and for as long as those take that come before this sponsor.
+func gone(clusterSecret []byte, logged []state.Member, dead func(cluster.NodeID) bool, turn int, now time.Time) (out []cluster.NodeID) {
 	for _, m := range logged {
-		if m.Status == state.MemberJoined && m.Health == cluster.Dead && now.Sub(m.HealthAt.Time()) >= ephemeralLife &&
+		if m.Status == state.MemberJoined && m.Health == cluster.Dead && now.Sub(m.HealthAt.Time()) >= ephemeralLife+time.Duration(turn)*ephemeralTurn &&
 			ephemeral(clusterSecret, m) && dead(m.Node) {
 			out = append(out, m.Node)
 		}
@@ -46,7 +59,8 @@ func gone(clusterSecret []byte, logged []state.Member, dead func(cluster.NodeID)
 	return out
 }
 
-// reap removes ephemeral members that are dead, until ctx ends. Each sponsor does; who comes
+// reap removes ephemeral members that are dead, until ctx ends. Sponsors do in turn, the first
+// that lives by name first, so that one removes a member, signs that and logs it; who comes
 // second finds nothing to do.
 func (s *Sponsor) reap(ctx context.Context) {
 	tick := time.NewTicker(ephemeralEvery)
@@ -67,7 +81,7 @@ func (s *Sponsor) reap(ctx context.Context) {
 			i := slices.IndexFunc(view.Members, func(m coord.MemberView) bool { return m.Node == n })
 			return i >= 0 && view.Members[i].Health == cluster.Dead
 		}
-		for _, n := range gone(s.o.Identity.ClusterSecret(), logged, dead, s.o.Wall()) {
+		for _, n := range gone(s.o.Identity.ClusterSecret(), logged, dead, turn(s.o.Identity.Node, s.o.Others()), s.o.Wall()) {
 			by := forward.Asker{From: s.o.Identity.Node, Self: s.o.Identity.Node, Actor: ephemeralActor + "@" + string(s.o.Identity.Node)}
 			if _, err := s.Remove(ctx, by, forward.RemoveNode{Node: n, Reason: "ephemeral, and dead for an hour"}); err != nil {
 				s.o.Logger.Warn().Err(err).Str("peer", string(n)).Msg("dead ephemeral member not removed")

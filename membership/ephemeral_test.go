@@ -28,8 +28,22 @@ func TestGone(t *testing.T) {
 	foreign := dead("spot-f", come, 2*time.Hour)
 	foreign.Sponsor = "n2"
 	logged = append(logged, left, alive, foreign)
-	got := gone(secret, logged, func(n cluster.NodeID) bool { return n != "spot-c" }, now)
+	there := func(n cluster.NodeID) bool { return n != "spot-c" }
+	got := gone(secret, logged, there, 0, now)
 	if !slices.Equal(got, []cluster.NodeID{"spot-a"}) {
 		t.Errorf("%v", got)
+	}
+	// Of several sponsors one does at once, and each other one once those before it had time.
+	sponsors := []cluster.NodeID{"n1", "n2", "n3"}
+	for i, after := range []time.Duration{0, ephemeralTurn, 2 * ephemeralTurn} {
+		n := turn(sponsors[i], slices.Concat(sponsors[:i], sponsors[i+1:]))
+		for _, at := range []time.Duration{after - ephemeralEvery, after, after + ephemeralEvery} {
+			if got := gone(secret, logged[:1], there, n, now.Add(at)); len(got) != 0 != (at >= after) {
+				t.Errorf("%s removes %v %s after an hour", sponsors[i], got, at)
+			}
+		}
+	}
+	if n := turn("n3", []cluster.NodeID{"n2"}); n != 1 { // the first is dead
+		t.Errorf("turn %d", n)
 	}
 }
