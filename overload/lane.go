@@ -48,13 +48,29 @@ func Limited() []Lane { return []Lane{Control, Assign, Submit, Status, List, Tel
 // refused before high.
 var shedFrom = map[Lane]Level{Telemetry: High, List: High, Status: Severe, Submit: Severe, Assign: Critical}
 
-// ShedFrom is the level from which on requests of a lane are refused; false: they never are.
+// ShedFrom is the level from which on requests of a lane are refused, Status where the host is
+// strained as well; false: they never are.
 func (l Lane) ShedFrom() (Level, bool) {
 	from, ok := shedFrom[l]
+	if l == Status {
+		from = High
+	}
 	return from, ok
 }
 
-// Sheds says that requests of a lane are refused at this level.
+// Load is what is refused by: the level and, at high, whether the host is strained, which goes
+// from it toward severe: then it tells nobody how single things are, and takes work still.
+type Load struct {
+	Level    Level
+	Strained bool
+}
+
+// Sheds says that requests of a lane are refused.
+func (l Load) Sheds(lane Lane) bool {
+	return l.Level.Sheds(lane) || lane == Status && l.Strained && l.Level == High
+}
+
+// Sheds says that requests of a lane are refused at this level, strained or not.
 func (l Level) Sheds(lane Lane) bool {
 	from, ok := shedFrom[lane]
 	return ok && l >= from

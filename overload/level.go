@@ -20,6 +20,10 @@ var begins = [...]float64{Normal: 0, Elevated: 2, High: 4, Severe: 6, Critical: 
 
 const maxScore = 8.0
 
+// strainedFrom is from which score on a host that is high is strained: in the half of the
+// band that lies below severe.
+const strainedFrom = 5.0
+
 // names are how people and metrics read levels.
 var names = [...]string{"normal", "elevated", "high", "severe", "critical"}
 

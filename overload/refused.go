@@ -10,13 +10,14 @@ import (
 type Refused struct {
 	Lane  Lane
 	Level Level
+	Shed  bool // by how loaded the host is; else all places are taken
 	// After is when it may succeed.
 	After time.Duration
 }
 
 // Error implements error.
 func (r *Refused) Error() string {
-	if r.Level.Sheds(r.Lane) {
+	if r.Shed {
 		return fmt.Sprintf("this host is overloaded (%s) and takes no requests of kind %s", r.Level, r.Lane)
 	}
 	return fmt.Sprintf("this host has as many requests of kind %s as it can do at once", r.Lane)

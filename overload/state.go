@@ -8,6 +8,9 @@ const (
 	// how long it is lower before it falls by one.
 	RiseAfter = 2 * time.Second
 	FallAfter = 10 * time.Second
+	// strainAfter is how long the score is where a host is strained until it is: what is
+	// refused then goes before what is refused at severe.
+	strainAfter = RiseAfter / 2
 	// fallBelow is the part of where a level begins below which it is left.
 	fallBelow = 0.7
 	// usualOver is over how long it is averaged what is usual.
@@ -32,6 +35,9 @@ type State struct {
 	at     time.Duration // of the last sample
 	higher time.Duration // since when the score is in a higher band; never: none
 	lower  time.Duration // since when it is low enough for the level below; never: it is not
+
+	strained bool
+	turning  time.Duration // since when the score says that it is otherwise; never: it does not
 }
 
 // never is since when something is that is not.
@@ -39,6 +45,9 @@ const never = time.Duration(-1)
 
 // Level is how loaded the host is.
 func (s State) Level() Level { return s.level }
+
+// Load is by what the host refuses requests.
+func (s State) Load() Load { return Load{Level: s.level, Strained: s.strained} }
 
 // Score is what the last sample said, from 0 to 8, and By from what that comes.
 func (s State) Score() float64 { return s.score }
@@ -70,7 +79,7 @@ func (c Config) Step(s State, m Sample, now time.Duration) State {
 	}
 	gap := now - s.at
 	if !s.begun || gap > MaxGap {
-		s.higher, s.lower = never, never
+		s.higher, s.lower, s.turning = never, never, never
 		gap = 0
 	}
 	m = m.clean()
@@ -78,6 +87,7 @@ func (c Config) Step(s State, m Sample, now time.Duration) State {
 	s.score, s.by = c.score(m, s.usual)
 	wasNormal := s.level == Normal
 	s.climb(now)
+	s.strain(now)
 	if wasNormal && levelOf(s.score) == Normal {
 		s.usual = s.usual.learn(delays{m.Work, m.Control}, gap)
 	}
@@ -111,6 +121,29 @@ func (s *State) climb(now time.Duration) {
 		if s.level > Normal && s.score < fallBelow*begins[s.level] {
 			s.lower = now
 		}
+	}
+}
+
+// strain says whether a host that is high is strained.
+func (s *State) strain(now time.Duration) {
+	if s.level < High {
+		s.strained, s.turning = false, never
+		return
+	}
+	is, after := s.strained, FallAfter
+	switch {
+	case s.score >= strainedFrom:
+		is, after = true, strainAfter
+	case s.score < fallBelow*strainedFrom:
+		is = false
+	}
+	switch {
+	case is == s.strained:
+		s.turning = never
+	case s.turning == never:
+		s.turning = now
+	case now-s.turning >= after:
+		s.strained, s.turning = is, never
 	}
 }
 

@@ -3,6 +3,7 @@ package overload
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -201,26 +202,37 @@ type twin struct {
 	scores []float64
 	level  Level
 	since  int // of which sample on this level counts
+
+	strained bool
+	turned   int // of which sample on it counts whether it is
 }
 
 func (w *twin) step(now time.Duration, score float64) {
 	if n := len(w.at); n > 0 && now-w.at[n-1] > MaxGap {
-		w.since = n
+		w.since, w.turned = n, n
 	}
 	w.at, w.scores = append(w.at, now), append(w.scores, score)
 	// For how long now all samples have met a condition.
-	held := func(meets func(float64) bool) time.Duration {
+	heldFrom := func(since int, meets func(float64) bool) time.Duration {
 		long := never
-		for i := len(w.at) - 1; i >= w.since && meets(w.scores[i]); i-- {
+		for i := len(w.at) - 1; i >= since && meets(w.scores[i]); i-- {
 			long = now - w.at[i]
 		}
 		return long
 	}
+	held := func(meets func(float64) bool) time.Duration { return heldFrom(w.since, meets) }
 	switch {
 	case held(func(x float64) bool { return levelOf(x) > w.level }) >= RiseAfter:
 		w.level, w.since = w.level+1, len(w.at)-1
 	case w.level > Normal && held(func(x float64) bool { return x < fallBelow*begins[w.level] }) >= FallAfter:
 		w.level, w.since = w.level-1, len(w.at)-1
+	}
+	switch {
+	case w.level < High:
+		w.strained, w.turned = false, len(w.at)
+	case !w.strained && heldFrom(w.turned, func(x float64) bool { return x >= strainedFrom }) >= strainAfter,
+		w.strained && heldFrom(w.turned, func(x float64) bool { return x < fallBelow*strainedFrom }) >= FallAfter:
+		w.strained, w.turned = !w.strained, len(w.at)-1
 	}
 }
 
@@ -239,6 +251,12 @@ func against(t *testing.T, samples []Sample, pauses []time.Duration) {
 		w.step(now, s.Score())
 		if s.Level() != w.level {
 			t.Fatalf("sample %d at %s, score %.2f: %s, the twin says %s", i, now, s.Score(), s.Level(), w.level)
+		}
+		if s.Load() != (Load{w.level, w.strained}) {
+			t.Fatalf("sample %d at %s, score %.2f: %+v, the twin says %t", i, now, s.Score(), s.Load(), w.strained)
+		}
+		if s.Load().Sheds(Submit) && !s.Load().Sheds(Status) {
+			t.Fatalf("%+v refuses work and tells how things are", s.Load())
 		}
 		if math.IsNaN(s.Score()) || s.Score() < 0 || s.Score() > maxScore {
 			t.Fatalf("score %f", s.Score())
@@ -288,6 +306,48 @@ func FuzzTwin(f *testing.F) {
 		}
 		against(t, samples, pauses)
 	})
+}
+
+// TestStatusGoesBeforeSubmissions: on the way up questions about one thing are refused before
+// work is, on the way down work is taken first.
+func TestStatusGoesBeforeSubmissions(t *testing.T) {
+	at := func(score float64) Sample {
+		m := calm()
+		m.Work = time.Duration(math.Exp2((score-2)/2) * float64(50*ms))
+		return m
+	}
+	seen := func(score float64, s State, from, long time.Duration) (State, time.Duration, []Lane) {
+		var order []Lane
+		for now := from; now < from+long; now += time.Second / 2 {
+			before := s.Load()
+			s = Config{}.Step(s, at(score), now)
+			for _, lane := range []Lane{Status, Submit} {
+				if before.Sheds(lane) != s.Load().Sheds(lane) {
+					order = append(order, lane)
+				}
+			}
+		}
+		return s, from + long, order
+	}
+	s, now, order := seen(4.5, State{}, 0, time.Minute)
+	if s.Level() != High || len(order) > 0 {
+		t.Fatalf("a host that is high refuses %v", order)
+	}
+	if s, now, order = seen(5.5, s, now, time.Minute); s.Level() != High || !slices.Equal(order, []Lane{Status}) {
+		t.Fatalf("a host that is strained: %s, %v", s.Level(), order)
+	}
+	if s, now, order = seen(3.6, s, now, time.Minute); s.Level() != High || len(order) > 0 {
+		t.Fatalf("between: %s, %v", s.Level(), order)
+	}
+	if s, now, order = seen(3, s, now, time.Minute); s.Level() != High || !slices.Equal(order, []Lane{Status}) {
+		t.Fatalf("no longer strained: %s, %v", s.Level(), order)
+	}
+	if s, now, order = seen(8, s, now, time.Minute); s.Level() != Critical || !slices.Equal(order, []Lane{Status, Submit}) {
+		t.Fatalf("all at once: %s, %v", s.Level(), order)
+	}
+	if s, _, order = seen(4, s, now, 40*time.Second); s.Level() != High || !slices.Equal(order, []Lane{Submit}) {
+		t.Fatalf("on the way down: %s, %v", s.Level(), order)
+	}
 }
 
 // What is shed follows the order of the lanes, and what must never be is not.

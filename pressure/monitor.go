@@ -59,8 +59,10 @@ type Options struct {
 // View is what was measured last. It is never changed.
 type View struct {
 	Level overload.Level
-	Score float64
-	By    overload.Signal
+	// Strained says that what is refused at high is more: see overload.Load.
+	Strained bool
+	Score    float64
+	By       overload.Signal
 	overload.Sample
 	// DiskLeft is what of the disk is left in percent, -1: not known.
 	DiskLeft float64
@@ -115,6 +117,9 @@ func (p *Monitor) View() View { return *p.view.Load() }
 
 // Level is how loaded this host is.
 func (p *Monitor) Level() overload.Level { return p.view.Load().Level }
+
+// Strained says that it refuses more than others at high do.
+func (p *Monitor) Strained() bool { return p.view.Load().Strained }
 
 // Run measures until ctx ends.
 func (p *Monitor) Run(ctx context.Context) error {
@@ -172,7 +177,7 @@ func (p *Monitor) look(l *look) {
 	} else {
 		l.state = overload.State{}
 	}
-	v.Level, v.Score, v.By = l.state.Level(), l.state.Score(), l.state.By()
+	v.Level, v.Strained, v.Score, v.By = l.state.Level(), l.state.Load().Strained, l.state.Score(), l.state.By()
 	v.UsualWork, v.UsualControl = l.state.Usual()
 	p.view.Store(&v)
 	p.m.show(v)

@@ -55,7 +55,7 @@ func (r *Relief) Overload() api.Overload {
 	}
 	for _, l := range r.Lanes() {
 		x := api.OverloadLane{
-			Lane: l.String(), Refuses: v.Level.Sheds(l.Lane), Places: l.Places, Running: l.Running, Waiting: l.Waiting,
+			Lane: l.String(), Refuses: overload.Load{Level: v.Level, Strained: v.Strained}.Sheds(l.Lane), Places: l.Places, Running: l.Running, Waiting: l.Waiting,
 			RefusedByLevel: l.ByLevel, RefusedByPlaces: l.ByPlaces,
 		}
 		if from, ok := l.ShedFrom(); ok {

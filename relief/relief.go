@@ -90,7 +90,7 @@ func New(o Options) (*Relief, error) {
 		return nil, fmt.Errorf("register breakers: %w", err)
 	}
 	if r.Gate, err = gate.New(gate.Options{
-		Level: func() overload.Level { return r.Level() }, Enabled: func() bool { return o.Setting().Enabled }, Registerer: o.Registerer,
+		Level: func() overload.Level { return r.Level() }, Strained: func() bool { return r.Strained() }, Enabled: func() bool { return o.Setting().Enabled }, Registerer: o.Registerer,
 	}); err != nil {
 		return nil, err
 	}

@@ -33,6 +33,8 @@ const (
 type Options struct {
 	// Level is how loaded this host is.
 	Level func() overload.Level
+	// Strained says that it is so at high; nil: it is not.
+	Strained func() bool
 	// Enabled says whether more is refused than control beyond its places; nil: always.
 	Enabled    func() bool
 	Registerer prometheus.Registerer // nil: metrics are not shown
@@ -71,6 +73,9 @@ func New(o Options) (*Gate, error) {
 	if o.Level == nil {
 		return nil, errors.New("gate: a level is needed")
 	}
+	if o.Strained == nil {
+		o.Strained = func() bool { return false }
+	}
 	if o.Enabled == nil {
 		o.Enabled = func() bool { return true }
 	}
@@ -93,9 +98,9 @@ func New(o Options) (*Gate, error) {
 // Enter lets a request of a lane in, and returns what is called when it is done, or
 // refuses it. Brief ones take a place and wait for it; others, which last, only begin.
 func (g *Gate) Enter(ctx context.Context, of overload.Lane, brief bool) (leave func(), refused *overload.Refused) {
-	if level := g.o.Level(); level.Sheds(of) {
+	if load := g.load(); load.Sheds(of) {
 		g.refuse(of, reasonLevel)
-		return nil, &overload.Refused{Lane: of, Level: level, After: overload.FallAfter}
+		return nil, &overload.Refused{Lane: of, Level: load.Level, Shed: true, After: overload.FallAfter}
 	}
 	l := g.lanes[of]
 	switch {
@@ -114,6 +119,11 @@ func (g *Gate) Enter(ctx context.Context, of overload.Lane, brief bool) (leave f
 		permit.Record()
 		l.count()
 	}), nil
+}
+
+// load is by what is refused now.
+func (g *Gate) load() overload.Load {
+	return overload.Load{Level: g.o.Level(), Strained: g.o.Strained()}
 }
 
 // refuse counts a refusal.
@@ -233,7 +243,7 @@ func (g *Gate) Stream(of overload.Lane, h Handler) Handler {
 		panic("gate: a protocol without a lane")
 	}
 	return func(ctx context.Context, from cluster.NodeID, conn net.Conn) {
-		if g.o.Level().Sheds(of) {
+		if g.load().Sheds(of) {
 			g.refuse(of, reasonLevel)
 			return
 		}
