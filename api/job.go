@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 )
 
@@ -123,6 +124,7 @@ type JobWorker struct {
 	Node     cluster.NodeID `json:"node"`
 	Assigned int            `json:"assigned"` // attempts it has now
 	Accepted int            `json:"accepted"` // chunks that count
+	Failed   int            `json:"failed"`   // chunks that were given up when it had tried
 }
 
 // JobZone is one zone's part in a job.
@@ -131,6 +133,7 @@ type JobZone struct {
 	Assigned   int    `json:"assigned"`   // attempts that its hosts have now
 	Accepted   int    `json:"accepted"`   // chunks that count
 	Iterations uint64 `json:"iterations"` // of these
+	Failed     int    `json:"failed"`     // chunks that were given up when its hosts had tried
 }
 
 // Failure is one failed or reclaimed attempt.
@@ -213,17 +216,59 @@ type SubmitRequest struct {
 	// job stays where it was put.
 	ZoneCount  int      `json:"zone_count,omitempty"`
 	ZonePrefer []string `json:"zone_prefer,omitempty"`
+	// Spread is split (the default): one job over its zones; or each: the whole job in each of
+	// them, in the zone_count that the holder chooses or, without, in all of spec.zones, or of
+	// all that hosts name. That is a run of a workflow with a step for each zone.
+	Spread Spread `json:"spread,omitempty"`
+	// ZonePolicy goes with spread each: best_effort (the default; the run ends when all zones
+	// have), quorum (once most have completed) or fail_fast (with the first failure).
+	// ZoneDeadlineSeconds after its beginning a zone's job ends as timeout.
+	ZonePolicy          flow.ZonePolicy `json:"zone_policy,omitempty"`
+	ZoneDeadlineSeconds float64         `json:"zone_deadline_seconds,omitempty"`
+}
+
+// Spread says how a job takes several zones.
+type Spread string
+
+// Values of Spread.
+const (
+	SpreadSplit Spread = "split"
+	SpreadEach  Spread = "each"
+)
+
+// Zoned is the run that a request with spread each asks for; nil: it asks for a job. What it
+// says about zones is checked, its spec is not.
+func (r SubmitRequest) Zoned() (*flow.Zoned, error) {
+	switch r.Spread {
+	case "", SpreadSplit:
+		if r.ZonePolicy != "" || r.ZoneDeadlineSeconds != 0 {
+			return nil, Errorf(CodeInvalidJob, "zone_policy and zone_deadline_seconds go with spread %s", SpreadEach)
+		}
+		return nil, nil //nolint:nilnil // no run is asked for
+	case SpreadEach:
+	default:
+		return nil, Errorf(CodeInvalidJob, "spread is %.32q, want %s or %s", string(r.Spread), SpreadSplit, SpreadEach)
+	}
+	z := flow.Zoned{
+		Job: r.Spec, Count: r.ZoneCount, Prefer: r.ZonePrefer, Policy: r.ZonePolicy, DeadlineSeconds: r.ZoneDeadlineSeconds, WaitForWorker: r.WaitForWorker,
+	}
+	if err := z.Check(); err != nil {
+		return nil, Errorf(CodeInvalidJob, "%v", err)
+	}
+	return &z, nil
 }
 
 // SubmitResponse answers POST /v1/jobs.
 type SubmitResponse struct {
 	Header
-	Job job.ID `json:"job"`
-	// Created is false if the job existed already under this key.
+	Job job.ID `json:"job,omitempty"` // empty: it is a run
+	// Run is that of a job that runs in each zone; those are spec.zones.
+	Run flow.RunID `json:"run,omitempty"`
+	// Created is false if it existed already under this key.
 	Created bool     `json:"created"`
 	Spec    job.Spec `json:"spec"` // with its defaults, and the chunks that were chosen
 	// Ack is what was waited for; StableVoters counts the voters that have
-	// it on disk.
+	// it on disk; of a run at least so many.
 	Ack          Wait `json:"ack"`
 	StableVoters int  `json:"stable_voters"`
 }

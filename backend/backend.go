@@ -29,6 +29,7 @@ import (
 	"github.com/skein-project/skein/backend/zones"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/member"
@@ -210,9 +211,10 @@ func New(o Options) *Backend {
 	b.jobs.Runs = workflows.New(workflows.Options{
 		Self: self, Log: o.Log, Scheduler: o.Scheduler, Remote: o.Forward, Check: b.jobs.checkModule, Files: b.jobs.CheckFiles, Spread: b.jobs.spread.To,
 		AwaitHolder: b.jobs.awaitHolder, Aware: func(kind event.Kind) error { return aware(view(), kind) }, InZone: func(zone string) bool { return zones.Named(view(), zone) },
+		Zones: func(id flow.RunID, q flow.Zoned) ([]string, error) { return b.workers.Each(id, q) },
 	})
 	b.jobs.Loads = loads.New(loads.Options{
-		Self: self, Log: o.Log, Scheduler: o.Scheduler, Remote: o.Forward, Host: o.Slices, AwaitHolder: b.jobs.awaitHolder,
+		Self: self, Log: o.Log, Scheduler: o.Scheduler, Remote: o.Forward, Host: o.Slices, Watch: watched.WatchLoad, AwaitHolder: b.jobs.awaitHolder,
 		Members: func() []cluster.NodeID { return livingMembers(view()) }, Holder: func() cluster.NodeID { return view().Lease.Holder },
 		Get: o.Artefacts.Get, Spread: b.jobs.spread.To, Keep: o.Outputs.Put, Kept: o.Outputs.Get,
 		Aware: func(kind event.Kind) error { return aware(view(), kind) }, Logger: o.Logger,

@@ -18,8 +18,10 @@ import (
 	"github.com/skein-project/skein/backend/published"
 	"github.com/skein-project/skein/backend/spread"
 	"github.com/skein-project/skein/backend/trial"
+	"github.com/skein-project/skein/backend/workflows"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/member"
@@ -37,6 +39,7 @@ import (
 	"github.com/skein-project/skein/onion"
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/runs"
 	"github.com/skein-project/skein/worker"
 	"github.com/skein-project/skein/worker/artefact"
 )
@@ -210,6 +213,7 @@ type holding struct {
 	log   *fakeLog
 	store *heldArtefacts
 	got   []job.Spec
+	runs  []event.WorkflowSubmitted
 	sent  int // voters that had the artefacts when the job came
 }
 
@@ -228,6 +232,17 @@ func (s *holding) Submit(_ context.Context, spec job.Spec, owner string, _ sched
 }
 
 func (s *holding) Workers() []plan.WorkerView { return nil }
+
+// Flow implements workflows.Scheduler.
+func (s *holding) Flow(_ context.Context, q runs.Request) (runs.Answer, error) {
+	body, err := json.Marshal(q.Submit)
+	if err != nil {
+		return runs.Answer{}, err
+	}
+	s.runs = append(s.runs, *q.Submit)
+	s.log.state.Apply(event.Event{Source: event.SourceID{Node: "n1", Inc: 1}, Seq: uint64(1 + len(s.got) + len(s.runs)), Term: 1, Kind: event.KindFlowSubmitted, Body: body})
+	return runs.Answer{Created: len(s.runs) == 1}, nil
+}
 
 // TestSubmit: what a job needs is on a majority of the voters before the holder
 // gets it, and a job whose artefact is nowhere never gets there.
@@ -251,6 +266,18 @@ func TestSubmit(t *testing.T) {
 		spread: spread.New("n1", func() *coord.View { return v }, files),
 	}
 	forward.Handle(router, forward.Submit, b.submitHere)
+	chosen := []string{"ams", "fra"}
+	b.Runs = workflows.New(workflows.Options{
+		Self: "n1", Log: log, Scheduler: sched, Remote: router, Check: b.checkModule, Files: b.CheckFiles, Spread: b.spread.To, AwaitHolder: b.awaitHolder,
+		Aware: func(kind event.Kind) error { return aware(v, kind) }, InZone: func(string) bool { return true },
+		Zones: func(_ flow.RunID, q flow.Zoned) ([]string, error) {
+			if slices.Contains(q.Job.Zones, "mars") {
+				return nil, api.Errorf(api.CodeInvalidJob, "zones: no host is in zone mars")
+			}
+			return chosen, nil
+		},
+	})
+	b.Runs.Handle(router)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	spec := job.Spec{Key: "k", Executor: job.ExecutorExec, Program: "p", Iterations: 1, Chunk: 1, Config: cluster.Hash{9}}.WithDefaults()
@@ -285,6 +312,59 @@ func TestSubmit(t *testing.T) {
 	}
 	if _, _, err := b.PutArtefact(ctx, bytes.NewReader(nil)); !api.IsCode(err, api.CodeTooLarge) {
 		t.Errorf("too large: %v", err)
+	}
+	submitEach(ctx, t, b, v, sched, spec, &chosen)
+}
+
+// submitEach: a job that is to run in each zone becomes a run on the holder, in the zones that
+// this chose once; whoever asks, the answer names them.
+func submitEach(ctx context.Context, t *testing.T, b *jobs, v *coord.View, sched *holding, spec job.Spec, chosen *[]string) {
+	t.Helper()
+	spec.Key = "each"
+	req := api.SubmitRequest{Spec: spec, Spread: api.SpreadEach, ZonePolicy: flow.MostZones, ZoneDeadlineSeconds: 60, Wait: api.WaitLocal}
+	jobs := len(sched.got)
+	for i, created := range []bool{true, false} {
+		out, err := b.Submit(ctx, "uid:1", req)
+		if err != nil || out.Run == "" || out.Job != "" || out.Created != created || out.Ack != api.WaitStable || out.StableVoters != 2 || !slices.Equal(out.Spec.Zones, []string{"ams", "fra"}) {
+			t.Errorf("%d: %+v %v", i, out, err)
+		}
+		*chosen = []string{"ams", "rome"} // for whoever comes now
+	}
+	if len(sched.got) != jobs || len(sched.runs) != 2 || !bytes.Equal(sched.runs[0].Def, sched.runs[1].Def) {
+		t.Fatalf("%d jobs more, runs %+v", len(sched.got)-jobs, sched.runs)
+	}
+	def, err := flow.Decode(sched.runs[0].Def)
+	if err != nil || def.Quorum != 2 || len(def.Steps) != 2 || def.Steps[1].Name != "zone_fra" || !slices.Equal(def.Steps[1].Job.Zones, []string{"fra"}) || def.Steps[1].Job.DeadlineSeconds != 60 || def.Steps[1].Job.Key != "" {
+		t.Errorf("%+v %v", def, err)
+	}
+	for name, c := range map[string]struct {
+		do   func(*api.SubmitRequest)
+		code api.Code
+	}{
+		"one zone of it":      {func(r *api.SubmitRequest) { r.ZoneCount = 1 }, api.CodeConflict},
+		"an unknown zone":     {func(r *api.SubmitRequest) { r.Spec.Key, r.Spec.Zones = "mars", []string{"fra", "mars"} }, api.CodeInvalidJob},
+		"an unknown spread":   {func(r *api.SubmitRequest) { r.Spread = "all" }, api.CodeInvalidJob},
+		"an unknown policy":   {func(r *api.SubmitRequest) { r.ZonePolicy = "most" }, api.CodeInvalidJob},
+		"many zones":          {func(r *api.SubmitRequest) { r.ZoneCount = 65 }, api.CodeInvalidJob},
+		"no count":            {func(r *api.SubmitRequest) { r.ZonePrefer = []string{"fra"} }, api.CodeInvalidJob},
+		"a policy of a split": {func(r *api.SubmitRequest) { r.Spread = api.SpreadSplit }, api.CodeInvalidJob},
+		"a split's deadline":  {func(r *api.SubmitRequest) { r.Spread, r.ZonePolicy = "", "" }, api.CodeInvalidJob},
+	} {
+		bad, n := req, len(sched.runs)
+		c.do(&bad)
+		if _, err := b.Submit(ctx, "uid:1", bad); !api.IsCode(err, c.code) || len(sched.runs) != n || len(sched.got) != jobs {
+			t.Errorf("%s: %v, %d runs", name, err, len(sched.runs)-n)
+		}
+	}
+	// A host of a version before would make another job of it, or none.
+	v.Members[1].Level = event.FailedOfWorkers().Since() - 1
+	if _, err := b.Submit(ctx, "uid:1", req); !api.IsCode(err, api.CodeConflict) {
+		t.Errorf("with an old member: %v", err)
+	}
+	v.Members[1].Level = event.Level
+	// Nor does a member get a job where it asks for a run.
+	if _, err := forward.AskHolder(ctx, b.remote, forward.Submit, "uid:1", req); !api.IsCode(err, api.CodeInvalidRequest) || len(sched.got) != jobs {
+		t.Errorf("as a job: %v", err)
 	}
 }
 

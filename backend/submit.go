@@ -8,6 +8,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/eventlog/state"
@@ -26,8 +27,16 @@ const (
 )
 
 // Submit implements status.JobControl: the artefacts go to the voters, so that the
-// job survives the loss of this host, then the job goes to the holder.
+// job survives the loss of this host, then the job goes to the holder. One that runs in
+// each of several zones goes there as a run of a workflow.
 func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) (api.SubmitResponse, error) {
+	zoned, err := req.Zoned()
+	if err != nil {
+		return api.SubmitResponse{}, err
+	}
+	if req.Spread = ""; zoned != nil {
+		req.Wait = api.WaitStable // a run is acknowledged then, and not before
+	}
 	if err := b.isKnown(req); err != nil {
 		return api.SubmitResponse{}, err
 	}
@@ -49,12 +58,25 @@ func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) 
 			return api.SubmitResponse{}, err
 		}
 	}
+	if zoned != nil {
+		return b.submitZoned(ctx, actor, req.Spec, *zoned)
+	}
 	out, err := forward.AskHolder(ctx, b.remote, forward.Submit, actor, req)
 	if err != nil {
 		return out, err
 	}
-	b.awaitJob(ctx, out.Job)
+	b.Await(ctx, func(st *state.State) bool { _, known := st.Job(out.Job); return known })
 	return out, nil
+}
+
+// submitZoned submits a job that runs in each of several zones, which the holder chooses.
+func (b *jobs) submitZoned(ctx context.Context, actor string, spec job.Spec, q flow.Zoned) (api.SubmitResponse, error) {
+	run, err := b.Runs.SubmitZoned(ctx, actor, spec.Key, q)
+	if err != nil {
+		return api.SubmitResponse{}, err
+	}
+	spec.Zones = run.Zones
+	return api.SubmitResponse{Run: run.Run, Created: run.Created, Spec: spec, Ack: api.WaitStable, StableVoters: b.view().Lease.Config.Majority()}, nil
 }
 
 // isKnown refuses a job that waits for others, is for outside workers or has its zones
@@ -124,26 +146,6 @@ func (b *jobs) awaitHolder(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// awaitJob waits until a job that the holder acknowledged has reached this host's
-// log, so that the submitter finds it here.
-func (b *jobs) awaitJob(ctx context.Context, id job.ID) {
-	ctx, cancel := context.WithTimeout(ctx, awaitJobTime)
-	defer cancel()
-	for {
-		changed := b.log.Changed()
-		known := false
-		b.log.View(func(s *state.State) { _, known = s.Job(id) })
-		if known {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
-	}
 }
 
 // submitHere gives a job to this host's scheduler; this host is the holder.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"time"
 
 	"github.com/skein-project/skein/backend"
 	"github.com/skein-project/skein/cluster"
@@ -92,7 +91,7 @@ func (g *ground) newRouter(id *identity, p *peers, m *members, relief *relief.Re
 	return forward.New(forward.Options{
 		Self: id.Node, Dial: relief.Dialer(breaker.Forward, p.dialer(forward.Proto)), Lease: p.lease, IsSponsor: id.roster.IsSponsor, Sponsors: p.sponsors, Sponsoring: func() bool { return m.sponsor.Active() },
 		Version: func(id cluster.NodeID) string { m, _ := p.svc.View().Member(id); return m.Version },
-		RTT:     func(id cluster.NodeID) time.Duration { m, _ := p.svc.View().Member(id); return m.RTT }, Now: sysclock.Boot, Problem: backend.ProblemOf, Enter: relief.Enter, Logger: g.log, Registerer: g.reg,
+		RTT:     p.rtt, Now: sysclock.Boot, Problem: backend.ProblemOf, Enter: relief.Enter, Logger: g.log, Registerer: g.reg,
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	"github.com/skein-project/skein/backend/convert"
@@ -20,6 +21,7 @@ import (
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/store"
 	"github.com/skein-project/skein/eventlog/wire"
+	"github.com/skein-project/skein/internal/breaker"
 	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/journal"
 	"github.com/skein-project/skein/offline"
@@ -61,16 +63,13 @@ func (g *ground) openHistory(id *identity, p *peers) (*history, error) {
 	var err error
 	h.Log, err = eventlog.Open(eventlog.Options{
 		Dir: dir, Cluster: id.Cluster.String(), Self: id.Node, Key: id.IDKey(),
-		KeyOf:          id.roster.KeyOf,
-		OnEquivocation: h.onEquivocation, OnAhead: h.onAhead,
-		MayAct:   p.mayAct,
-		Promised: p.voterTerm,
-		Dial:     p.dialer(wire.Proto),
-		Peers:    p.reachable, Near: func() []cluster.NodeID { return kept.Near(p.view()) },
-		Said:           p.logOf,
-		Wall:           g.o.Wall,
+		KeyOf: id.roster.KeyOf, OnEquivocation: h.onEquivocation, OnAhead: h.onAhead, MayAct: p.mayAct, Promised: p.voterTerm,
+		Dial: p.dialer(wire.Proto), RTT: p.rtt, Follow: func(ctx context.Context, to cluster.NodeID) (net.Conn, error) {
+			return p.relief.Dialer(breaker.Log, p.dialer(wire.Proto))(ctx, to) // it is made after the log
+		},
+		Peers: p.reachable, Near: func() []cluster.NodeID { return kept.Near(p.view()) },
+		Said: p.logOf, Wall: g.o.Wall, Float: rand.Float64,
 		Stamp:          journal.NewClock(wall, sysclock.Boot, func() bool { return journal.Agreed(p.svc.View(), g.conf().Tolerance) }, g.timing).Now,
-		Float:          rand.Float64,
 		SegmentSize:    g.cfg.EventLog.SegmentBytes,
 		SnapshotEvents: orNever(g.cfg.EventLog.SnapshotEvents),
 		RetainBytes:    orNever(g.cfg.EventLog.RetainBytes),

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
@@ -30,9 +31,10 @@ func (p *peers) dialer(proto string) func(context.Context, cluster.NodeID) (net.
 	return func(ctx context.Context, to cluster.NodeID) (net.Conn, error) { return p.svc.Dial(ctx, to, proto) }
 }
 
-func (p *peers) view() *coord.View          { return p.svc.View() }
-func (p *peers) mayAct(t cluster.Term) bool { return p.svc.MayAct(t) }
-func (p *peers) promised() cluster.Term     { return p.svc.PromisedTerm() }
+func (p *peers) view() *coord.View                  { return p.svc.View() }
+func (p *peers) rtt(n cluster.NodeID) time.Duration { m, _ := p.svc.View().Member(n); return m.RTT }
+func (p *peers) mayAct(t cluster.Term) bool         { return p.svc.MayAct(t) }
+func (p *peers) promised() cluster.Term             { return p.svc.PromisedTerm() }
 
 // voterTerm is the lowest term for which this host acknowledges anything to the
 // log.

@@ -119,7 +119,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 		}
 	}
 	w.sched, err = scheduler.New(scheduler.Options{
-		Self: id.Node, Log: h, MayAct: p.mayAct, Dial: p.dialer(scheduler.Proto), DialCrew: w.redis.Dialer(id.Node, p.dialer(scheduler.CrewProto)), Now: sysclock.Boot,
+		Self: id.Node, Log: h, MayAct: p.mayAct, Dial: p.dialer(scheduler.Proto), RTT: p.rtt, DialCrew: w.redis.Dialer(id.Node, p.dialer(scheduler.CrewProto)), Now: sysclock.Boot,
 		Unaware: p.unaware, Plan: planConfig(g.cfg.Jobs), LogStarts: g.cfg.Jobs.LogStarts, Trial: w.wasm.Trial, Keep: spread.New(id.Node, p.view, w.Artefacts).Keep, Find: w.Find, Read: w.Read, MayForget: w.database.MayForget, Logger: g.log, Registerer: g.reg,
 	})
 	return w, err

@@ -103,7 +103,7 @@ func (l *Log) buildOn(dw *store.Writer, in *intake) (err error) {
 	o := &l.o
 	l.rep, err = replicate.New(replicate.Options{
 		Cluster: o.Cluster, Self: o.Self, Store: l.Store, Writer: inbound{l}, Snapshots: snapshotAnswers{l}, KeyOf: o.KeyOf,
-		MayAct: o.MayAct, Promised: o.Promised, Dial: o.Dial, Peers: o.Peers, Near: o.Near, Said: o.Said, Admit: l.admit, OnEquivocation: o.OnEquivocation,
+		MayAct: o.MayAct, Promised: o.Promised, Dial: o.Dial, Follow: o.Follow, RTT: o.RTT, Peers: o.Peers, Near: o.Near, Said: o.Said, Admit: l.admit, OnEquivocation: o.OnEquivocation,
 		OnAhead: o.OnAhead, Wall: o.Wall, Float: o.Float, PullEvery: o.PullEvery, IOTimeout: o.IOTimeout,
 		Logger: o.Logger, Registerer: o.Registerer,
 	})

@@ -49,6 +49,12 @@ type Options struct {
 	Said func(cluster.NodeID) (digest [16]byte, ok bool)
 	// Dial opens a stream of Proto to another host. nil: no replication.
 	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
+	// Follow does so for what this host reads of others for itself, which can wait: it may
+	// refuse a host that did not answer lately. nil: Dial does.
+	Follow func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
+	// RTT is the round trip to a host, by which it is waited for longer; 0: not known. nil: of
+	// none it is.
+	RTT func(cluster.NodeID) time.Duration
 	// Peers lists the hosts to pull from. nil: none.
 	Peers func() []cluster.NodeID
 	// Near lists those of them that are in the zone of this host, if not all are. nil: none.

@@ -77,7 +77,7 @@ type snapshotNetwork struct{ *replicate.Replicator }
 
 // Dial implements snapshots.Network.
 func (n snapshotNetwork) Dial(ctx context.Context, to cluster.NodeID) (snapshots.Conn, error) {
-	return n.Replicator.Dial(ctx, to)
+	return n.Replicator.Follow(ctx, to)
 }
 
 // snapshotAnswers is what replication sees of snapshots.

@@ -65,13 +65,15 @@ const maxCursor = 16 << 10
 var WatchLoad = &Op[LoadWatch, api.LoadLive]{
 	Name: "load_watch", At: Holder, Lane: overload.List, Key: "live",
 	Doc: "tells what a load test counted since a position", Answers: "the counts, and the position behind them",
-	Who: "any member", Quota: Quota{Name: "load_watch", Burst: 64, Every: 100 * time.Millisecond},
-	Check: func(w LoadWatch) error {
-		if len(w.After) > maxCursor {
-			return fmt.Errorf("a cursor of %d bytes", len(w.After))
-		}
-		return gang.Ask{Run: w.Run, Wait: w.Wait}.Check()
-	},
+	Who: "any member", Quota: Quota{Name: "load_watch", Burst: 64, Every: 100 * time.Millisecond}, Check: LoadWatch.Check,
+}
+
+// Check bounds what is asked for.
+func (w LoadWatch) Check() error {
+	if len(w.After) > maxCursor {
+		return fmt.Errorf("a cursor of %d bytes", len(w.After))
+	}
+	return gang.Ask{Run: w.Run, Wait: w.Wait}.Check()
 }
 
 // LoadOffer asks a host whether it may take part in a load test.

@@ -1,6 +1,8 @@
 package forward
 
 import (
+	"time"
+
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/overload"
@@ -22,6 +24,13 @@ var ZonesNear = &Op[None, api.Zones]{
 	Name: "zones_near", At: Host, Lane: overload.List, Key: "zones",
 	Doc: "asks the holder for the host's zone, how the zones are", Answers: "what the holder said a second ago at most",
 	Who: "any member",
+}
+
+// WatchLoadNear is WatchLoad, as this host was told.
+var WatchLoadNear = &Op[LoadWatch, api.LoadLive]{
+	Name: "load_watch_near", At: Host, Lane: overload.List, Key: "live",
+	Doc: "asks the holder for the host's zone, what a load test counted since a position", Answers: "what the holder said a second ago at most",
+	Who: "any member", Quota: Quota{Name: "load_watch_near", Burst: 64, Every: 100 * time.Millisecond}, Check: LoadWatch.Check,
 }
 
 // FollowJobNear is FollowJob, as this host is told.

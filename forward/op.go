@@ -93,7 +93,7 @@ func Operations() []Info {
 		OnionDrain.info(), OnionGrant.info(), OnionPublish.info(), Own.info(), Position.info(), Release.info(), Remove.info(), Renew.info(), Reserve.info(), RevokeAccess.info(), RevokeWorker.info(), ShowVoters.info(),
 		Snapshot.info(), StepDown.info(), Stop.info(), Submit.info(), User.info(), Voters.info(), Waiting.info(), WorkerGroups.info(), Workers.info(),
 		RetryWorkflow.info(), RunWorkflow.info(), StopWorkflow.info(), SetSchedule.info(), ChangeSchedule.info(),
-		Zones.info(), WorkerGroupsNear.info(), ZonesNear.info(), FollowJobNear.info(), LinksNear.info(), SubmitLoad.info(), StopLoad.info(), WatchLoad.info(), LoadOffer.info(), LoadPrepare.info(), LoadClock.info(), LoadStart.info(), LoadEnd.info(), LoadRedeal.info(), LoadCounted.info(),
+		Zones.info(), WorkerGroupsNear.info(), ZonesNear.info(), FollowJobNear.info(), LinksNear.info(), WatchLoadNear.info(), SubmitLoad.info(), StopLoad.info(), WatchLoad.info(), LoadOffer.info(), LoadPrepare.info(), LoadClock.info(), LoadStart.info(), LoadEnd.info(), LoadRedeal.info(), LoadCounted.info(),
 	}
 	slices.SortFunc(list, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return list

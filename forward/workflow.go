@@ -12,12 +12,16 @@ type RunSubmission struct {
 	Key        string                     `json:"key"`
 	Definition flow.Def                   `json:"definition"`
 	Params     map[string]json.RawMessage `json:"params,omitempty"`
+	// Zoned is a job that runs once in each of several zones, which the holder chooses: there
+	// is no definition then, the holder makes it.
+	Zoned *flow.Zoned `json:"zoned,omitempty"`
 }
 
 // RunSubmitted says under which name there is a run.
 type RunSubmitted struct {
 	Run     flow.RunID `json:"run"`
 	Created bool       `json:"created"`
+	Zones   []string   `json:"zones,omitempty"` // of one whose zones were chosen
 }
 
 // RunWorkflow gives the scheduler a workflow. Every host that hands one on has checked it;

@@ -25,7 +25,7 @@ type breakers struct {
 func (r *Relief) newBreakers() error {
 	b := &r.breakers
 	b.open = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "skein_breakers_open", Help: "Other hosts that are not asked, or only tried, because they did not answer lately, by kind of stream: forward, blob, watch.",
+		Name: "skein_breakers_open", Help: "Other hosts that are not asked, or only tried, because they did not answer lately, by kind of stream: forward, blob, watch, log.",
 	}, []string{"kind"})
 	b.opens = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "skein_breaker_opens_total", Help: "Times that another host was no longer asked because it did not answer, by kind of stream.",
@@ -33,7 +33,7 @@ func (r *Relief) newBreakers() error {
 	b.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "skein_breaker_refused_total", Help: "Streams that were not opened because the other host did not answer lately, by kind of stream.",
 	}, []string{"kind"})
-	for _, kind := range []string{breaker.Forward, breaker.Blob, breaker.Watch} {
+	for _, kind := range breaker.Kinds() {
 		b.open.WithLabelValues(kind)
 		b.opens.WithLabelValues(kind)
 		b.refused.WithLabelValues(kind)
@@ -63,7 +63,7 @@ func (r *Relief) life(peer string) uint64 {
 // broke tells of a breaker that changed.
 func (r *Relief) broke(k breaker.Key, s breaker.State) {
 	count := r.breakers.set.Count()
-	for _, kind := range []string{breaker.Forward, breaker.Blob, breaker.Watch} {
+	for _, kind := range breaker.Kinds() {
 		r.breakers.open.WithLabelValues(kind).Set(float64(count[kind]))
 	}
 	switch s {

@@ -24,9 +24,10 @@ const (
 
 // appender puts decisions into the log, in portions that it takes at once.
 type appender struct {
-	to  Log
-	m   *metrics
-	log zerolog.Logger
+	to      Log
+	unaware func(event.Kind) []cluster.NodeID // who lives and does not know it
+	m       *metrics
+	log     zerolog.Logger
 
 	seq  uint64        // last own event of this run
 	took time.Duration // time of an append, smoothed
@@ -83,6 +84,9 @@ func (a *appender) withResult(b event.JobDone) event.JobDone {
 			return
 		}
 		r.Workers = named(r.Workers)
+		if r.GivenUp = r.GivenUp[:min(len(r.GivenUp), maxShares)]; len(r.GivenUp) > 0 && len(a.unaware(event.FailedOfWorkers())) > 0 {
+			r.GivenUp = nil // a member that lives would fold another job
+		}
 		b.Result = &r
 	})
 	if b.Result != nil && weight.Of(event.Draft{Body: b}) > appendBytes {

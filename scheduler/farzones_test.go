@@ -198,7 +198,7 @@ func (w *farWorld) split(key string, chunks int) job.ID {
 // each submits a job in each zone.
 func (w *farWorld) each(key string, chunks int, policy flow.ZonePolicy, deadline time.Duration) flow.RunID {
 	w.t.Helper()
-	d, err := flow.EachZone(testSpec("", chunks), w.zones, policy, deadline.Seconds())
+	d, err := (flow.Zoned{Job: testSpec("", chunks), Policy: policy, DeadlineSeconds: deadline.Seconds()}).Workflow(w.zones)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func (ls *links) open(ctx context.Context, n cluster.NodeID, crew bool) *link.Li
 		dial = ls.o.DialCrew
 	}
 	l, run := link.New(ctx, link.Options{
-		Node: n, Crew: crew, Self: ls.o.Self, Term: ls.term, Dial: dial, Now: ls.o.Now, Events: ls.events, Metrics: &ls.m.links, Logger: ls.log,
+		Node: n, Crew: crew, Self: ls.o.Self, Term: ls.term, Dial: dial, RTT: func() time.Duration { return ls.o.RTT(n) }, Now: ls.o.Now, Events: ls.events, Metrics: &ls.m.links, Logger: ls.log,
 	})
 	ls.wg.Go(run)
 	return l

@@ -51,6 +51,9 @@ type Options struct {
 	// Dial opens a stream of protocol Proto to a host's worker, this host's
 	// included.
 	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
+	// RTT is the round trip to a host, by which its worker is waited for longer; 0: not known.
+	// nil: of none it is.
+	RTT func(cluster.NodeID) time.Duration
 	// DialCrew opens one of protocol CrewProto to a host that lets outside workers in.
 	// nil: they are left alone.
 	DialCrew func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
@@ -96,6 +99,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.LogStarts == "" {
 		o.LogStarts = lives.StartsAuto
+	}
+	if o.RTT == nil {
+		o.RTT = func(cluster.NodeID) time.Duration { return 0 }
 	}
 	if o.Unaware == nil {
 		o.Unaware = func(event.Kind) []cluster.NodeID { return nil }

@@ -65,7 +65,7 @@ func (s *Scheduler) newTerm(id cluster.Term) *term {
 	cfg.Salt = s.o.Salt()
 	t := &term{
 		s: s, o: &s.o, m: s.m, id: id, log: log, inbox: in, plan: plan.New(cfg),
-		appender: &appender{to: s.o.Log, m: s.m, log: log}, settling: settle.New(s.o.Log.WaitStable),
+		appender: &appender{to: s.o.Log, unaware: s.o.Unaware, m: s.m, log: log}, settling: settle.New(s.o.Log.WaitStable),
 		links: newLinks(&s.o, s.m, log, id, in.frames), jobs: newJobs(s.o.Log, s.o.Unaware), stops: make(stops.Jobs),
 	}
 	t.jobs.flows = runs.New(flowHost{t}, runs.Files{Store: s.o.Keep, Find: s.o.Find, Read: s.o.Read}, s.m.runs, log)

@@ -78,6 +78,9 @@ func JobDetails(out *api.Job, job state.Job, open []state.OpenChunk, v *coord.Vi
 	for _, w := range job.Workers {
 		part(w.Worker).Accepted = w.Chunks
 	}
+	for _, w := range job.GivenUp {
+		part(w.Worker).Failed = w.Chunks
+	}
 	for _, c := range open {
 		for _, t := range c.Open {
 			part(t.Worker).Assigned++
@@ -105,7 +108,7 @@ func jobZones(parts []api.JobWorker, shares []job.WorkShare, v *coord.View) []ap
 	}
 	for _, p := range parts {
 		z := of(p.Node)
-		z.Assigned, z.Accepted = z.Assigned+p.Assigned, z.Accepted+p.Accepted
+		z.Assigned, z.Accepted, z.Failed = z.Assigned+p.Assigned, z.Accepted+p.Accepted, z.Failed+p.Failed
 	}
 	for _, s := range shares {
 		of(s.Worker).Iterations += s.Iterations

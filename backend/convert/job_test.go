@@ -68,10 +68,10 @@ func TestJobZones(t *testing.T) {
 		v.Members = append(v.Members, m)
 	}
 	stranger := cluster.OutsideID([]byte{1})
-	parts := []api.JobWorker{{Node: "n1", Assigned: 1, Accepted: 2}, {Node: "n2", Accepted: 3}, {Node: "n3", Assigned: 4}, {Node: "n4", Accepted: 5}, {Node: "gone", Accepted: 6}, {Node: stranger, Accepted: 7}}
+	parts := []api.JobWorker{{Node: "n1", Assigned: 1, Accepted: 2}, {Node: "n2", Accepted: 3}, {Node: "n3", Assigned: 4, Failed: 2}, {Node: "n4", Accepted: 5, Failed: 1}, {Node: "gone", Accepted: 6}, {Node: stranger, Accepted: 7}}
 	shares := []job.WorkShare{{Worker: "n1", Chunks: 2, Iterations: 20}, {Worker: "n2", Chunks: 3, Iterations: 30}, {Worker: "n4", Chunks: 5, Iterations: 50}, {Worker: "gone", Chunks: 6, Iterations: 60}, {Worker: stranger, Chunks: 7, Iterations: 70}}
 	want := []api.JobZone{
-		{Zone: "", Accepted: 11, Iterations: 110}, {Zone: "ams", Assigned: 1, Accepted: 5, Iterations: 50}, {Zone: "fra", Assigned: 4}, {Zone: "outside", Accepted: 7, Iterations: 70},
+		{Zone: "", Accepted: 11, Iterations: 110, Failed: 1}, {Zone: "ams", Assigned: 1, Accepted: 5, Iterations: 50}, {Zone: "fra", Assigned: 4, Failed: 2}, {Zone: "outside", Accepted: 7, Iterations: 70},
 	}
 	if got := jobZones(parts, shares, v); !slices.Equal(got, want) {
 		t.Errorf("%+v", got)

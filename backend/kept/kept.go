@@ -47,7 +47,8 @@ type Stores struct {
 // Open opens them in the state directory.
 func Open(o Options) (*Stores, error) {
 	s := &Stores{o: o}
-	store := artefact.Options{Dial: o.Dial, Peers: func() []cluster.NodeID { return nearFirst(o.Peers(), Near(o.View())) }, Near: func() []cluster.NodeID { return Near(o.View()) }, Logger: o.Logger, Registerer: o.Registerer}
+	rtt := func(n cluster.NodeID) time.Duration { m, _ := o.View().Member(n); return m.RTT }
+	store := artefact.Options{Dial: o.Dial, RTT: rtt, Peers: func() []cluster.NodeID { return nearFirst(o.Peers(), Near(o.View())) }, Near: func() []cluster.NodeID { return Near(o.View()) }, Logger: o.Logger, Registerer: o.Registerer}
 	var err error
 	outputs := store
 	outputs.Dir, outputs.Quota, outputs.Name = filepath.Join(o.Dir, "outputs"), o.Limits.OutputBytes, "output"

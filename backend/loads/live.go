@@ -22,7 +22,7 @@ const maxLiveFrames = 64 << 20
 
 // LoadLive implements loads.Control of package status.
 func (l *Loads) LoadLive(ctx context.Context, id event.LoadID, after string, wait time.Duration) (api.LoadLive, error) {
-	return forward.AskHolder(ctx, l.o.Remote, forward.WatchLoad, holder, forward.LoadWatch{Run: id, After: after, Wait: int(wait / time.Millisecond)})
+	return l.o.Watch(ctx, forward.LoadWatch{Run: id, After: after, Wait: int(wait / time.Millisecond)})
 }
 
 func (l *Loads) watchHere(ctx context.Context, _ forward.Asker, q forward.LoadWatch) (api.LoadLive, error) {

@@ -64,6 +64,8 @@ type Options struct {
 	Spread func(ctx context.Context, hashes []cluster.Hash) error
 	Keep   func(r io.Reader, limit int64) (cluster.Hash, error)
 	Kept   func(ctx context.Context, h cluster.Hash, limit int64) ([]byte, error)
+	// Watch asks the holder what a test counted, once for the zone.
+	Watch func(ctx context.Context, q forward.LoadWatch) (api.LoadLive, error)
 	// AwaitHolder waits until one is known.
 	AwaitHolder func(ctx context.Context) error
 	// Aware refuses a kind of event that a member which lives does not know.

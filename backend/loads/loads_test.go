@@ -114,6 +114,9 @@ func (c *cluster1) holder(t *testing.T) *Loads {
 			text, err := io.ReadAll(r)
 			return c.put(text), err
 		},
+		Watch: func(ctx context.Context, q forward.LoadWatch) (api.LoadLive, error) {
+			return forward.AskHolder(ctx, r, forward.WatchLoad, "", q)
+		},
 		Aware: func(event.Kind) error { return nil }, Logger: zerolog.Nop(),
 	})
 	l.Handle(r)

@@ -73,7 +73,7 @@ func (w *Runs) SetSchedule(ctx context.Context, actor, name string, req api.Sche
 	if _, err := forward.AskHolder(ctx, w.o.Remote, forward.SetSchedule, actor, q); err != nil {
 		return api.Schedule{}, err
 	}
-	w.await(ctx, func(st *state.State) bool { s, ok := st.Schedules().Schedule(b.Schedule); return ok && s.Set > before })
+	w.Await(ctx, func(st *state.State) bool { s, ok := st.Schedules().Schedule(b.Schedule); return ok && s.Set > before })
 	return w.Schedule(ctx, b.Schedule)
 }
 
@@ -92,7 +92,7 @@ func (w *Runs) ChangeSchedule(ctx context.Context, actor string, id flow.Schedul
 	if _, err := forward.AskHolder(ctx, w.o.Remote, forward.ChangeSchedule, w.at(actor), forward.ScheduleChange{Schedule: id, What: what}); err != nil {
 		return api.Schedule{}, err
 	}
-	w.await(ctx, func(st *state.State) bool {
+	w.Await(ctx, func(st *state.State) bool {
 		s, ok := st.Schedules().Schedule(id)
 		return !ok || what != runs.Remove && s.Paused == (what == runs.Pause)
 	})
@@ -108,7 +108,7 @@ func (w *Runs) RunSchedule(ctx context.Context, actor string, id flow.ScheduleID
 	if err != nil {
 		return api.WorkflowSubmitted{}, err
 	}
-	w.await(ctx, func(st *state.State) bool { _, ok := st.Flows().Run(out.Run); return ok })
+	w.Await(ctx, func(st *state.State) bool { _, ok := st.Flows().Run(out.Run); return ok })
 	return api.WorkflowSubmitted{Run: out.Run, Created: out.Created}, nil
 }
 

@@ -58,6 +58,8 @@ type Options struct {
 	Aware func(event.Kind) error
 	// InZone reports whether a member names that zone.
 	InZone func(zone string) bool
+	// Zones chooses those of a run of a job in each; it is asked on the holder.
+	Zones func(id flow.RunID, q flow.Zoned) ([]string, error)
 }
 
 // Runs implements the part of status.Backend about workflows. Its methods may be called
@@ -177,17 +179,22 @@ func (w *Runs) SubmitWorkflow(ctx context.Context, actor string, req api.Workflo
 	if err != nil {
 		return api.WorkflowSubmitted{}, err
 	}
-	w.await(ctx, func(st *state.State) bool { _, ok := st.Flows().Run(out.Run); return ok })
+	w.Await(ctx, func(st *state.State) bool { _, ok := st.Flows().Run(out.Run); return ok })
 	return api.WorkflowSubmitted{Run: out.Run, Created: out.Created}, nil
 }
 
 func (w *Runs) submitHere(ctx context.Context, by forward.Asker, q forward.RunSubmission) (forward.RunSubmitted, error) {
+	def, zones, err := w.definition(by.Actor, q)
+	if err != nil {
+		return forward.RunSubmitted{}, problem(err)
+	}
+	q.Definition = def
 	b, _, err := w.compile(ctx, by.Actor, q)
 	if err != nil {
 		return forward.RunSubmitted{}, problem(err)
 	}
 	a, err := w.o.Scheduler.Flow(ctx, runs.Request{Submit: &b, Overlap: q.Definition.Sharing().Overlap})
-	return forward.RunSubmitted{Run: b.Run, Created: a.Created}, problem(err)
+	return forward.RunSubmitted{Run: b.Run, Created: a.Created, Zones: zones}, problem(err)
 }
 
 // StopWorkflow implements workflows.Control of package status.
@@ -195,7 +202,7 @@ func (w *Runs) StopWorkflow(ctx context.Context, actor string, id flow.RunID, re
 	if _, err := forward.AskHolder(ctx, w.o.Remote, forward.StopWorkflow, w.at(actor), forward.RunStop{Run: id, Reason: req.Reason, Now: req.Now}); err != nil {
 		return api.Workflow{}, err
 	}
-	w.await(ctx, func(st *state.State) bool {
+	w.Await(ctx, func(st *state.State) bool {
 		run, ok := st.Flows().Run(id)
 		return !ok || run.Stop != nil || !run.Open()
 	})
@@ -219,7 +226,7 @@ func (w *Runs) RetryWorkflow(ctx context.Context, actor string, id flow.RunID, r
 	if _, err := forward.AskHolder(ctx, w.o.Remote, forward.RetryWorkflow, w.at(actor), forward.RunRetry{Run: id, Round: round, From: req.From}); err != nil {
 		return api.Workflow{}, err
 	}
-	w.await(ctx, func(st *state.State) bool {
+	w.Await(ctx, func(st *state.State) bool {
 		run, ok := st.Flows().Run(id)
 		return !ok || run.Round >= round
 	})
@@ -235,8 +242,8 @@ func (w *Runs) at(actor string) string { return actor + "@" + string(w.o.Self) }
 
 func clip(s string, most int) string { return flow.Clip(s, most) }
 
-// await waits for a short time until this host's log says what the holder acknowledged.
-func (w *Runs) await(ctx context.Context, there func(*state.State) bool) {
+// Await waits for a short time until this host's log says what the holder acknowledged.
+func (w *Runs) Await(ctx context.Context, there func(*state.State) bool) {
 	ctx, cancel := context.WithTimeout(ctx, awaitTime)
 	defer cancel()
 	for {

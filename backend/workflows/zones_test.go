@@ -17,7 +17,7 @@ func TestCheckZones(t *testing.T) {
 		return job.Spec{Key: "k", Iterations: 10, Policy: job.Policy{Zones: zones}}
 	}
 	each := func(zones ...string) flow.Def {
-		d, err := flow.EachZone(spec(), zones, flow.BestEffort, 0)
+		d, err := (flow.Zoned{Job: spec()}).Workflow(zones)
 		if err != nil {
 			t.Fatal(err)
 		}

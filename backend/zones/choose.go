@@ -9,6 +9,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/forward"
@@ -130,6 +131,31 @@ func fits(zones []string, req api.SubmitRequest) bool {
 // choose chooses the zones of a job, in order of their names. The chance in it comes of
 // the job: asked again in the same state of things, it says the same.
 func (z *Board) choose(id job.ID, req api.SubmitRequest) ([]string, error) {
+	want := zone.Want{Count: req.ZoneCount, Among: req.Spec.Zones, Prefer: req.ZonePrefer, Random: chance(string(id))}
+	out, err := z.give(want, zone.Choose, func(n int) int { return (req.Spec.Chunks() + n - 1) / n })
+	slices.Sort(out)
+	return out, err
+}
+
+// Each chooses the zones of a run of a job that runs once in each.
+func (z *Board) Each(id flow.RunID, q flow.Zoned) ([]string, error) {
+	if among := q.Job.Zones; q.WaitForWorker && q.Count == 0 && len(among) > 0 {
+		return among, nil
+	}
+	want := zone.Want{Count: q.Count, Among: q.Job.Zones, Prefer: q.Prefer, Random: chance(string(id))}
+	return z.give(want, zone.Each, func(int) int { return q.Job.Chunks() })
+}
+
+// chance is the random number of whatever has that name.
+func chance(name string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name)) // never fails
+	return h.Sum64()
+}
+
+// give has choose choose zones, as they are by what was given to them a moment ago, and
+// remembers how many slots of n zones this takes in each.
+func (z *Board) give(want zone.Want, choose func([]zone.Candidate, zone.Want) ([]string, error), share func(n int) int) ([]string, error) {
 	v, now := z.o.View(), z.o.Now()
 	all, err := z.serve(context.Background(), forward.Asker{}, forward.None{})
 	if err != nil {
@@ -149,19 +175,20 @@ func (z *Board) choose(id job.ID, req api.SubmitRequest) ([]string, error) {
 			}
 		}
 	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(id)) // never fails
-	out, err := zone.Choose(list, zone.Want{Count: req.ZoneCount, Among: req.Spec.Zones, Prefer: req.ZonePrefer, Random: h.Sum64()})
+	out, err := choose(list, want)
 	if e, ok := errors.AsType[*zone.RefusedError](err); ok {
-		return nil, api.Errorf(api.CodeInvalidJob, "zone_count: %s", e.Error()).WithHint("`skein zones` lists them")
+		what := "zone_count"
+		if want.Count == 0 {
+			what = "zones"
+		}
+		return nil, api.Errorf(api.CodeInvalidJob, "%s: %s", what, e.Error()).WithHint("`skein zones` lists them")
 	}
 	for _, name := range out {
 		for _, c := range list {
 			if c.Zone == name {
-				z.given = append(z.given, given{at: now, zone: name, slots: min(c.Slots, (req.Spec.Chunks()+len(out)-1)/len(out))})
+				z.given = append(z.given, given{at: now, zone: name, slots: min(c.Slots, share(len(out)))})
 			}
 		}
 	}
-	slices.Sort(out)
 	return out, err
 }

@@ -3,7 +3,6 @@ package zones
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"time"
 
@@ -79,8 +78,6 @@ func moved(p Placed, lost map[string]string, list []zone.Candidate) (zones []str
 	left := slices.DeleteFunc(slices.Clone(list), func(c zone.Candidate) bool {
 		return c.Health == zone.Unhealthy || slices.Contains(p.Zones, c.Zone) || len(p.Choice.Among) > 0 && !slices.Contains(p.Choice.Among, c.Zone)
 	})
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(p.Job)) // never fails
 	prefer := slices.DeleteFunc(slices.Clone(p.Choice.Prefer), func(name string) bool {
 		return !slices.ContainsFunc(left, func(c zone.Candidate) bool { return c.Zone == name })
 	})
@@ -88,7 +85,7 @@ func moved(p Placed, lost map[string]string, list []zone.Candidate) (zones []str
 	if n == 0 {
 		return nil, ""
 	}
-	chosen, err := zone.Choose(left, zone.Want{Count: n, Prefer: prefer, Random: h.Sum64()})
+	chosen, err := zone.Choose(left, zone.Want{Count: n, Prefer: prefer, Random: chance(string(p.Job))})
 	if err != nil {
 		return nil, ""
 	}

@@ -40,7 +40,7 @@ type KindInfo struct {
 
 // Level counts the sets of kinds that programs have known. Hosts tell each other
 // theirs: nobody writes a kind that a member which lives would not understand.
-const Level = 18
+const Level = 19
 
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
@@ -69,6 +69,7 @@ var since = map[Kind]uint32{
 	KindChunkSaved:    16, KindReservationSet: 16,
 	HeldJobs():   17,
 	KindJobZones: 18, QuorumOfRun(): 18,
+	FailedOfWorkers(): 19,
 }
 
 // LogOfFailure is no kind but something that events of an older kind, chunk_failed, may
@@ -90,6 +91,11 @@ func HeldJobs() Kind { return "workflow_submitted with jobs that wait for a retr
 // QuorumOfRun is no kind either: since a later Level runs end once so many of their steps
 // have completed.
 func QuorumOfRun() Kind { return "workflow_submitted with a quorum" }
+
+// FailedOfWorkers is no kind either: since a later Level the end of a job says on which
+// workers chunks were given up, and a job that runs in each of several zones is the holder's
+// to make a run of.
+func FailedOfWorkers() Kind { return "job_done with chunks that were given up, by worker" }
 
 // Kinds lists the kinds of event that this version knows, in the order of
 // KindTable.
@@ -251,6 +257,7 @@ func KindTable() []KindInfo {
 				Accepted: 9, Failed: 1, Iterations: 900, Micros: 81_000_000,
 				Metrics: map[string]job.Metric{"pi": {N: 900, Mean: 3.14, M2: 0.9, Min: 3, Max: 3.3}},
 				Workers: []job.WorkShare{{Worker: "n2", Chunks: 9, Iterations: 900}}, Skipped: []job.Span{{First: 3, Last: 3}},
+				GivenUp: []job.FailShare{{Worker: "n4", Chunks: 1}},
 			},
 		}},
 		{KindJobsForgotten, Authority | Essential, "the holder", "jobs that ended long ago are forgotten", JobsForgotten{Jobs: []job.ID{"j2kq6"}}},

@@ -264,6 +264,9 @@ type Result struct {
 	Anomalies []Anomaly `json:"anomalies,omitempty"`
 	// Outputs are the files that the accepted chunks left; nil: none.
 	Outputs *OutputSum `json:"outputs,omitempty"`
+	// GivenUp says on which workers chunks were given up, by name, as far as it is told: older
+	// programs do not say it.
+	GivenUp []FailShare `json:"given_up,omitempty"`
 }
 
 // Bounds of the lists in a Result.
@@ -291,6 +294,13 @@ type WorkShare struct {
 	Worker     cluster.NodeID `json:"worker"`     // the host
 	Chunks     int            `json:"chunks"`     // accepted from it
 	Iterations uint64         `json:"iterations"` // of these chunks
+}
+
+// FailShare is how many chunks of a job were given up on one worker: the last one that
+// failed at them.
+type FailShare struct {
+	Worker cluster.NodeID `json:"worker"`
+	Chunks int            `json:"chunks"`
 }
 
 // Validate checks a result of a job of a valid spec.
@@ -331,6 +341,20 @@ func (r Result) Validate(s Spec) error {
 		if w.Chunks < 1 || w.Chunks > r.Accepted || i > 0 && r.Workers[i-1].Worker >= w.Worker {
 			return fmt.Errorf("%w: share of worker %s", ErrResult, w.Worker)
 		}
+	}
+	return r.checkGivenUp()
+}
+
+func (r Result) checkGivenUp() error {
+	left := r.Failed
+	for i, w := range r.GivenUp {
+		if _, err := cluster.ParseNodeID(string(w.Worker)); err != nil {
+			return fmt.Errorf("%w: worker: %w", ErrResult, err)
+		}
+		if w.Chunks < 1 || w.Chunks > left || i > 0 && r.GivenUp[i-1].Worker >= w.Worker {
+			return fmt.Errorf("%w: chunks given up on %s", ErrResult, w.Worker)
+		}
+		left -= w.Chunks
 	}
 	return nil
 }

@@ -31,19 +31,33 @@ type Conn struct {
 // readBuffer is of the size of a TLS record: no read of a stream brings more.
 const readBuffer = 16 << 10
 
-// Dial opens a stream that closes when ctx ends, at the latest.
-func (r *Replicator) Dial(ctx context.Context, to cluster.NodeID) (*Conn, error) {
-	if r.o.Dial == nil {
+// dialTrips is how many round trips the opening of a stream takes.
+const dialTrips = 3
+
+// Follow opens a stream for what this host only reads, and which can wait. It closes when ctx
+// ends, at the latest.
+func (r *Replicator) Follow(ctx context.Context, to cluster.NodeID) (*Conn, error) {
+	return r.open(ctx, to, r.o.Follow)
+}
+
+// dial opens a stream on which a term or what is stable depends: it is always tried.
+func (r *Replicator) dial(ctx context.Context, to cluster.NodeID) (*Conn, error) {
+	return r.open(ctx, to, r.o.Dial)
+}
+
+func (r *Replicator) open(ctx context.Context, to cluster.NodeID, dial func(context.Context, cluster.NodeID) (net.Conn, error)) (*Conn, error) {
+	if dial == nil {
 		return nil, errors.New("no way to reach other hosts")
 	}
-	dctx, cancel := context.WithTimeout(ctx, r.o.IOTimeout)
+	rtt := r.o.RTT(to)
+	dctx, cancel := context.WithTimeout(ctx, r.o.IOTimeout+dialTrips*rtt)
 	defer cancel()
-	conn, err := r.o.Dial(dctx, to)
+	conn, err := dial(dctx, to)
 	if err != nil {
 		return nil, fmt.Errorf("open log stream to %s: %w", to, err)
 	}
 	return &Conn{
-		Conn: conn, br: bufio.NewReaderSize(conn, readBuffer), timeout: r.o.IOTimeout,
+		Conn: conn, br: bufio.NewReaderSize(conn, readBuffer), timeout: r.o.IOTimeout + rtt,
 		stop: context.AfterFunc(ctx, func() { _ = conn.Close() }),
 	}, nil
 }

@@ -96,7 +96,7 @@ func (r *Replicator) peerToFollow(near bool) (cluster.NodeID, bool) {
 func (r *Replicator) follow(ctx context.Context, peer cluster.NodeID) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration((0.9+r.o.Float()/5)*float64(followFor)))
 	defer cancel()
-	conn, err := r.Dial(ctx, peer)
+	conn, err := r.Follow(ctx, peer)
 	if err != nil {
 		return err
 	}

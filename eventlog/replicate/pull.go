@@ -74,21 +74,21 @@ func (r *Replicator) Sync(ctx context.Context, peer cluster.NodeID) error {
 		delete(r.busy, peer)
 		r.mu.Unlock()
 	}()
-	_, err := r.pull(ctx, peer, 0)
+	_, err := r.pull(ctx, peer, 0, r.Follow)
 	return err
 }
 
 // pull exchanges heads with peer and fetches what is missing here. With a
 // term, peer must have promised it, and every chain that peer knows must be
 // fetched whole, or contradict a signed one here; without, chains of unknown
-// hosts are passed over.
-func (r *Replicator) pull(ctx context.Context, peer cluster.NodeID, term cluster.Term) (fetched int, err error) {
+// hosts are passed over. open opens the stream.
+func (r *Replicator) pull(ctx context.Context, peer cluster.NodeID, term cluster.Term, open func(context.Context, cluster.NodeID) (*Conn, error)) (fetched int, err error) {
 	result := "error"
 	defer func() {
 		r.m.pulls.WithLabelValues(result).Inc()
 		err = r.m.ended(err)
 	}()
-	conn, err := r.Dial(ctx, peer)
+	conn, err := open(ctx, peer)
 	if err != nil {
 		return 0, err
 	}
@@ -199,7 +199,7 @@ func (p *puller) fetch(ctx context.Context, h event.Head) (n int, err error) {
 // only once it has promised that term, so that whatever an older term gets
 // acknowledged there is below these heads; else the error wraps ErrRefused.
 func (r *Replicator) HeadsOf(ctx context.Context, peer cluster.NodeID, term cluster.Term) ([]event.Head, error) {
-	conn, err := r.Dial(ctx, peer)
+	conn, err := r.dial(ctx, peer)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func (r *Replicator) catchUpFrom(ctx context.Context, peer cluster.NodeID, term 
 				err = fmt.Errorf("%w: this host has promised term %d, not %d", ErrRefused, p, term)
 			}
 		} else {
-			_, err = r.pull(ctx, peer, term)
+			_, err = r.pull(ctx, peer, term, r.dial)
 		}
 		if err == nil {
 			return ctx.Err()

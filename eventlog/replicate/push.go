@@ -58,7 +58,7 @@ func (p *pusher) run(ctx context.Context) {
 // session is the life of one push stream.
 func (p *pusher) session(ctx context.Context) error {
 	r, to := p.r, p.to
-	conn, err := r.Dial(ctx, to)
+	conn, err := r.dial(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (p *pusher) session(ctx context.Context) error {
 	if pos.Mark.Seq > 0 && (!ok || hash != pos.Mark.Hash) {
 		// Only the heads are signed: ask for them, and begin a new
 		// incarnation if they say so too.
-		if _, err := r.pull(ctx, to, 0); err != nil {
+		if _, err := r.pull(ctx, to, 0, r.dial); err != nil {
 			return err
 		}
 		return fmt.Errorf("%w: %s has %s up to seq %d, the disk up to %d", store.ErrRolledBack, to, src, pos.Mark.Seq, r.st.Head(src).Seq)

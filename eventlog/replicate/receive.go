@@ -139,7 +139,7 @@ func (r *Replicator) OwnElsewhere(ctx context.Context, heads []event.Head) (bool
 func (r *Replicator) Level(ctx context.Context, from cluster.NodeID) error {
 	ctx, cancel := context.WithTimeout(ctx, r.o.IOTimeout)
 	defer cancel()
-	if _, err := r.pull(ctx, from, 0); err != nil && !errors.Is(err, store.ErrEquivocation) {
+	if _, err := r.pull(ctx, from, 0, r.dial); err != nil && !errors.Is(err, store.ErrEquivocation) {
 		return fmt.Errorf("catch up with %s before acknowledging its chain: %w", from, err)
 	}
 	return nil

@@ -42,7 +42,7 @@ type Snapshots interface {
 	Missed(peer cluster.NodeID, err error)
 }
 
-// Options configure a Replicator. All fields but Dial and Registerer are
+// Options configure a Replicator. All fields but Dial, Follow, RTT and Registerer are
 // required.
 type Options struct {
 	Cluster string
@@ -55,7 +55,11 @@ type Options struct {
 	MayAct    func(cluster.Term) bool
 	Promised  func() cluster.Term
 	Dial      func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
-	Peers     func() []cluster.NodeID
+	// Follow opens one for what is only read here: see package eventlog. nil: Dial does.
+	Follow func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
+	// RTT is the round trip to a host, 0: not known. nil: of none it is.
+	RTT   func(cluster.NodeID) time.Duration
+	Peers func() []cluster.NodeID
 	// Near lists the hosts of this host's zone that live, where there are others; nil or
 	// none: nobody is nearer. It is optional.
 	Near func() []cluster.NodeID
@@ -104,6 +108,12 @@ func New(o Options) (*Replicator, error) {
 	m, err := newMetrics(o.Registerer)
 	if err != nil {
 		return nil, err
+	}
+	if o.Follow == nil {
+		o.Follow = o.Dial
+	}
+	if o.RTT == nil {
+		o.RTT = func(cluster.NodeID) time.Duration { return 0 }
 	}
 	r := &Replicator{
 		o: o, st: o.Store, m: m, stab: newStability(o, m), busy: map[cluster.NodeID]bool{},

@@ -30,11 +30,14 @@ var (
 	format10 = format{magic: "skstate\x0a", hash: "state10"} // and jobs with files
 	format11 = format{magic: "skstate\x0b", hash: "state11"} // and jobs with checkpoints, reservations
 	format12 = format{magic: "skstate\x0c", hash: "state12"} // and jobs that move between zones
+	format13 = format{magic: "skstate\x0d", hash: "state13"} // and on which workers chunks were given up
 )
 
 // format is the version in which s is written.
 func (s *State) format() format {
 	switch {
+	case jobs.HaveGivenUp(s.jobs):
+		return format13
 	case jobs.Placed(s.jobs):
 		return format12
 	case jobs.HaveCheckpoints(s.jobs), len(s.reservations) > 0:
@@ -58,7 +61,7 @@ func (s *State) format() format {
 }
 
 // versions are those that Decode reads, by their magic.
-var versions = map[string]format{format3.magic: format3, format4.magic: format4, format5.magic: format5, format6.magic: format6, format7.magic: format7, format8.magic: format8, format9.magic: format9, format10.magic: format10, format11.magic: format11, format12.magic: format12}
+var versions = map[string]format{format3.magic: format3, format4.magic: format4, format5.magic: format5, format6.magic: format6, format7.magic: format7, format8.magic: format8, format9.magic: format9, format10.magic: format10, format11.magic: format11, format12.magic: format12, format13.magic: format13}
 
 // magicLen is the length of every magic.
 const magicLen = len("skstate\x03")
@@ -95,7 +98,7 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 	return w.Written(), nil
 }
 
-// Hash is the SHA-256 of "state3", "state4", "state5", "state6", "state7", "state8", "state9", "state10", "state11" or "state12" and the meaning of the State in canonical
+// Hash is the SHA-256 of "state3", "state4", "state5", "state6", "state7", "state8", "state9", "state10", "state11", "state12" or "state13" and the meaning of the State in canonical
 // bytes: equal on every host that applied the same events, whatever their
 // order, and different when a job, a term, a member, an action or the voters
 // differ. Positions of sources are not part of it: an event without effect
@@ -189,6 +192,9 @@ func (s *State) writeMeaning(w *canon.Writer) {
 	if version.magic >= format12.magic {
 		jobs.WriteZones(s.jobs, w)
 	}
+	if version.magic >= format13.magic {
+		jobs.WriteGivenUp(s.jobs, w)
+	}
 }
 
 func (s *State) readMeaning(r *canon.Reader, version format) {
@@ -226,6 +232,9 @@ func (s *State) readMeaning(r *canon.Reader, version format) {
 	}
 	if version.magic >= format12.magic {
 		jobs.ReadZones(s.jobs, r)
+	}
+	if version.magic >= format13.magic {
+		jobs.ReadGivenUp(s.jobs, r)
 	}
 }
 

@@ -58,7 +58,9 @@ func example9() *State { return exampleOf(format9) }
 
 // example has something in every table: all kinds of event, a fence that is
 // not settled, and an event that waits for its submission.
-func example() *State { return exampleOf(format12) }
+func example() *State { return exampleOf(format13) }
+
+func example12() *State { return exampleOf(format12) }
 
 func example11() *State { return exampleOf(format11) }
 
@@ -138,6 +140,12 @@ func exampleOf(version format) *State {
 		a.submit(14, 2, "j9", spec)
 		a.add(14, 2, event.KindJobZones, event.JobZones{Job: "j9", Zones: []string{"ams"}, Reason: "zone fra: none of 3 hosts is alive"})
 		a.add(14, 2, event.KindJobZones, event.JobZones{Job: "j0", Zones: []string{"ams"}}) // nobody submitted it
+	}
+	if version.magic >= format13.magic {
+		a.submit(14, 2, "jb", testSpec("kb", 40, 10))
+		a.add(14, 2, event.KindJobDone, event.JobDone{Job: "jb", State: job.Failed, Result: &job.Result{
+			Failed: 4, Skipped: []job.Span{{First: 0, Last: 3}}, GivenUp: []job.FailShare{{Worker: "w1", Chunks: 1}, {Worker: "w3", Chunks: 2}}, // of one it is not told
+		}})
 	}
 	if version.magic >= format11.magic {
 		a.add(14, 2, event.KindReservationSet, event.ReservationSet{Name: "nightly", Owner: "user:ann", Zone: "eu", Slots: 8, Until: 1 << 32, Actor: "uid:0@a"})
@@ -237,7 +245,11 @@ func TestGoldenBytes(t *testing.T) {
 	golden(t, "state9.bin", format9, example9())
 	golden(t, "state10.bin", format10, example10())
 	golden(t, "state11.bin", format11, example11())
-	s := golden(t, "state12.bin", format12, example())
+	golden(t, "state12.bin", format12, example12())
+	s := golden(t, "state13.bin", format13, example())
+	if j, ok := s.Job("jb"); !ok || !slices.Equal(j.GivenUp, []job.FailShare{{Worker: "w1", Chunks: 1}, {Worker: "w3", Chunks: 2}}) {
+		t.Errorf("job of which chunks were given up %+v", j)
+	}
 	if j, ok := s.Job("j9"); !ok || !slices.Equal(j.Zones, []string{"ams"}) || !slices.Equal(j.Spec.Zones, []string{"fra"}) || j.Spec.ZoneChoice.Count != 1 {
 		t.Errorf("job that moved %+v", j)
 	}
@@ -280,7 +292,7 @@ func TestGoldenBytes(t *testing.T) {
 		t.Errorf("decoded %+v, was %+v", again, u)
 	}
 	// No users in the bytes of version 4 is another encoding of version 3, and so on.
-	for _, version := range []format{format4, format5, format6, format7, format8, format9, format10, format11, format12} {
+	for _, version := range []format{format4, format5, format6, format7, format8, format9, format10, format11, format12, format13} {
 		b := encoded(t, New())
 		b = append([]byte(version.magic), b[magicLen:]...)
 		if _, err := Decode(b); !errors.Is(err, ErrEncoding) {

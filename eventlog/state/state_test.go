@@ -307,6 +307,9 @@ func randomResult(rng *rand.Rand) *job.Result {
 		r.Metrics = result(uint64(10*n), rng.NormFloat64()).Metrics
 		r.Workers = []job.WorkShare{{Worker: "w1", Chunks: n, Iterations: uint64(10 * n)}}
 	}
+	if r.Failed > 0 && rng.IntN(2) == 0 {
+		r.GivenUp = []job.FailShare{{Worker: "w2", Chunks: 1 + rng.IntN(r.Failed+1)}} // one more than there are is refused
+	}
 	return r
 }
 

@@ -10,9 +10,12 @@
 // Since a host asks only those before it by name there are no circles, whatever each host
 // sees of the others.
 //
-// Non-goals: what users ask for once goes to the holder at once, and so does what a load test
-// counts, of which each host has its own position. What is passed on is not signed: of
-// workers, zones and half-edges of others a host believes one of its zone, as it believes the
+// What a load test counted each host asks for from a position of its own. Who asks for the zone
+// tells whoever comes to the same position within a second the same, and with it the next
+// position, so that all of them go on from there together (Hub.WatchLoad).
+//
+// Non-goals: what users ask for once goes to the holder at once. What is passed on is not
+// signed: of workers, zones and half-edges of others a host believes one of its zone, as it believes the
 // holder. Nothing is decided by it.
 //
 // It has no goroutines. Its methods may be called from any.

@@ -80,12 +80,18 @@ func (r *Relays) First() (cluster.NodeID, bool) {
 // ToHolder is First for what the holder says; none where it is in this zone too, or there is
 // none.
 func (r *Relays) ToHolder() (cluster.NodeID, bool) {
-	v := r.view()
-	self, _ := v.Member(v.Self)
-	if h, ok := v.Member(v.Lease.Holder); !ok || h.Zone == self.Zone {
+	if !r.far() {
 		return "", false
 	}
 	return r.First()
+}
+
+// far reports whether there is a holder, in another zone than this host.
+func (r *Relays) far() bool {
+	v := r.view()
+	self, _ := v.Member(v.Self)
+	h, ok := v.Member(v.Lease.Holder)
+	return ok && h.Zone != self.Zone
 }
 
 // Answered has it known whether a host did what it was asked for; err nil: it did.

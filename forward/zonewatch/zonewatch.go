@@ -32,13 +32,15 @@ type Options struct {
 // Hub knows what the holder says, once for its zone.
 type Hub struct {
 	*Relays
+	o       Options
 	workers *told[api.Workers]
 	zones   *told[api.Zones]
+	counted counted
 }
 
 // New returns a Hub that has asked nobody.
 func New(o Options) *Hub {
-	h := &Hub{Relays: NewRelays(o.View)}
+	h := &Hub{Relays: NewRelays(o.View), o: o}
 	zones := func(ctx context.Context) (api.Zones, error) {
 		ctx, cancel := context.WithTimeout(ctx, relayTime)
 		defer cancel()
@@ -52,6 +54,7 @@ func New(o Options) *Hub {
 func (h *Hub) Handle(r *forward.Router) {
 	forward.Handle(r, forward.WorkerGroupsNear, h.workers.serve)
 	forward.Handle(r, forward.ZonesNear, h.zones.serve)
+	forward.Handle(r, forward.WatchLoadNear, h.serveLoad)
 }
 
 // WorkerGroups implements realtime.Source. What it returns is shared and must not be

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/forward"
@@ -113,6 +115,14 @@ func start(t *testing.T, n int) *hosts {
 			w.set(func() { w.asked[a.From]++; out = api.Workers{Holder: self, Term: w.term} })
 			return out, nil
 		})
+		forward.Handle(r, forward.WatchLoad, func(_ context.Context, a forward.Asker, q forward.LoadWatch) (out api.LoadLive, err error) {
+			w.set(func() { w.asked[a.From]++ })
+			out.Next = fmt.Sprint(time.Now().UnixMilli()) // all the time there is more
+			if q.Run == gone {
+				err = api.Errorf(api.CodeNotFound, "no load test %s", q.Run)
+			}
+			return out, err
+		})
 		h := New(Options{
 			View: func() *coord.View { return w.view(self, n) },
 			Workers: func(ctx context.Context) (api.Workers, error) {
@@ -132,6 +142,10 @@ func start(t *testing.T, n int) *hosts {
 		forward.Handle(r, forward.ZonesNear, func(ctx context.Context, a forward.Asker, q forward.None) (api.Zones, error) {
 			w.set(func() { w.near[string(a.From)+">"+string(self)]++ })
 			return h.zones.serve(ctx, a, q)
+		})
+		forward.Handle(r, forward.WatchLoadNear, func(ctx context.Context, a forward.Asker, q forward.LoadWatch) (api.LoadLive, error) {
+			w.set(func() { w.near[string(a.From)+">"+string(self)]++ })
+			return h.serveLoad(ctx, a, q)
 		})
 		routers[self], w.hubs[self] = r, h
 	}
@@ -201,6 +215,108 @@ func TestOncePerZone(t *testing.T) {
 			t.Errorf("the holder came to the zone, and %v ask it", who)
 		}
 	})
+}
+
+// Two load tests; there is only one.
+var going, gone = event.NewLoadID("user:ann", "going"), event.NewLoadID("user:ann", "gone")
+
+// TestLoadsCrossOnce: each host of a zone follows a load test by itself, from its own position,
+// and what was counted crosses to the zone about as often as one of them looks.
+func TestLoadsCrossOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, 8)
+		follow := func(d time.Duration, list ...cluster.NodeID) {
+			var all sync.WaitGroup
+			for i, n := range list {
+				all.Go(func() {
+					time.Sleep(time.Duration(i*290) * time.Millisecond)
+					after := ""
+					for began := time.Now(); time.Since(began) < d; time.Sleep(time.Second) {
+						x, err := w.hubs[n].WatchLoad(t.Context(), forward.LoadWatch{Run: going, After: after})
+						if err != nil || x.Next <= after {
+							t.Errorf("%s: %q after %q: %v", n, x.Next, after, err)
+						}
+						if at := time.UnixMilli(number(t, x.Next)); time.Since(at) > countedFor {
+							t.Errorf("%s is told what was counted %s ago", n, time.Since(at))
+						}
+						after = x.Next
+					}
+				})
+			}
+			all.Wait()
+		}
+		follow(30*time.Second, fra...)
+		if n, who := w.crossed(); len(who) != 1 || who[0] != "n02" || n > 35 {
+			t.Errorf("%v asked the holder %d times in 30 s", who, n)
+		}
+		if w.near["n08>n02"] < 25 {
+			t.Errorf("%v", w.near)
+		}
+		w.set(func() { clear(w.near) })
+		follow(5*time.Second, "n01", "n03", "n05")
+		if len(w.near) > 0 || w.asked["n03"] < 4 || w.asked["n05"] < 4 {
+			t.Errorf("in the holder's zone: %v, %v", w.near, w.asked)
+		}
+		// Who asks for the zone is lost: each asks the next one then.
+		w.set(func() { w.dead["n02"] = true; clear(w.asked) })
+		follow(10*time.Second, fra[1:]...)
+		if _, who := w.crossed(); !slices.Equal(who, []cluster.NodeID{"n04"}) {
+			t.Errorf("%v asked the holder", who)
+		}
+		// That there is no such test is an answer, and no fault of who says it.
+		for range 3 {
+			if _, err := w.hubs["n06"].WatchLoad(t.Context(), forward.LoadWatch{Run: gone}); !api.IsCode(err, api.CodeNotFound) {
+				t.Errorf("no such test: %v", err)
+			}
+		}
+		if relay, ok := w.hubs["n06"].ToHolder(); !ok || relay != "n04" {
+			t.Errorf("%s is asked next", relay)
+		}
+		if n := len(w.hubs["n04"].counted.all); n == 0 || n > maxCounted {
+			t.Errorf("%d answers are kept", n)
+		}
+	})
+}
+
+// TestCountedOnce: who asks while somebody asks waits for the same answer; one that says nothing
+// new is soon asked for again, one that is an error at once.
+func TestCountedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		a := &answer{done: make(chan struct{}), at: now, out: api.LoadLive{Next: "2"}}
+		if a.old("1", now.Add(time.Hour)) {
+			t.Error("one that is waited for is old")
+		}
+		close(a.done)
+		for _, c := range []struct {
+			after string
+			err   error
+			ago   time.Duration
+			want  bool
+		}{
+			{"1", nil, countedFor - 1, false}, {"1", nil, countedFor, true}, {"2", nil, freshMin - 1, false}, {"2", nil, freshMin, true}, {"1", context.Canceled, 0, true},
+		} {
+			if a.err = c.err; a.old(c.after, now.Add(c.ago)) != c.want {
+				t.Errorf("%+v", c)
+			}
+		}
+		var c counted
+		for i := range 3 * maxCounted {
+			c.put(countedSince{after: fmt.Sprint(i)}, &answer{done: make(chan struct{})})
+		}
+		if n := len(c.all); n > maxCounted {
+			t.Errorf("%d are kept", n)
+		}
+	})
+}
+
+func number(t *testing.T, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // TestNewsIsNotOld: what is told is no older than the last move of the log and the two looks

@@ -302,7 +302,7 @@ var top = map[string][]string{
 	"cmd/skein/joblogs":    {"api", "present", "cmd/skein/cli"},
 	"cmd/skein/joboutputs": {"api", "present", "cmd/skein/cli"},
 	"cmd/skein/jobtrace":   {"api", "present", "present/trace", "cmd/skein/cli"},
-	"cmd/skein/jobs":       {"internal/wait", "offline", "api", "client", "config", "present", "cmd/skein/cli", "cmd/skein/joblogs", "cmd/skein/joboutputs", "cmd/skein/jobtrace", "cmd/skein/workers", "scheduler/zone"},
+	"cmd/skein/jobs":       {"internal/wait", "offline", "api", "client", "config", "present", "cmd/skein/cli", "cmd/skein/joblogs", "cmd/skein/joboutputs", "cmd/skein/jobtrace", "cmd/skein/workers"},
 	"cmd/skein/local":      {"daemon", "docs", "docs/topics", "offline", "outside", "internal/certfile", "internal/demo", "api", "client", "config", "present", "web", "cmd/skein/cli"},
 	"cmd/skein/workers":    {"api", "present", "cmd/skein/cli"},
 	"cmd/skein/loadtest":   {"api", "config", "load", "load/bundle", "load/convert", "load/engine", "load/guard", "load/hook", "load/live", "load/pace", "load/push", "load/room", "load/slice", "load/report", "load/rule", "load/stat", "present", "tui/loadview", "cmd/skein/cli"},
@@ -315,6 +315,7 @@ var top = map[string][]string{
 // inTests lists what tests of a package may import beyond what they otherwise may.
 var inTests = map[string][]string{
 	"status":             {"client"},
+	"backend":            {"scheduler/runs"},
 	"eventlog/replicate": {"eventlog/disk"},
 	"forward/linkwatch":  {"forward/zonewatch"},
 	"scheduler":          {"gateway/crew"},

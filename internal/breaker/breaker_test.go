@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -125,6 +126,7 @@ func TestJitterAndLife(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	local := errors.New("too many streams")
 	for what, c := range map[string]struct {
+		kind string // none: blob
 		dial func(ctx context.Context) (net.Conn, error)
 		use  func(c net.Conn)
 		want State
@@ -150,12 +152,17 @@ func TestVerdicts(t *testing.T) {
 			_, _ = c.Read(make([]byte, 1))
 			_ = c.Close()
 		}},
+		"a reader of logs": {kind: Log, use: func(c net.Conn) {
+			_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+			_, _ = c.Read(make([]byte, 1))
+			_ = c.Close()
+		}, want: Open},
 		"given up": {use: func(c net.Conn) { _ = c.Close() }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s, now := testSet(local)
 			for i := range 20 {
-				conn, err := s.Dial(t.Context(), "n2", "blob", func() (net.Conn, error) {
+				conn, err := s.Dial(t.Context(), "n2", cmp.Or(c.kind, Blob), func() (net.Conn, error) {
 					if c.dial != nil {
 						return c.dial(t.Context())
 					}

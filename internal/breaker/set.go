@@ -21,18 +21,26 @@ const (
 	// long a caller must have been ready to wait for a stream: what gives up earlier says
 	// nothing of the host.
 	patience = 10 * time.Second
-	minDial  = time.Second
+	// logPatience is the same for a log, of which each answer comes in less, or the reader
+	// goes on to somebody else.
+	logPatience = 5 * time.Second
+	minDial     = time.Second
 	// most bounds the breakers; those that are closed and were not used for long go first.
 	most = 4096
 	rest = 10 * time.Minute
 )
 
-// Kinds of streams: operations that other hosts carry out, files, and what is followed.
+// Kinds of streams: operations that other hosts carry out, files, what is followed, and
+// what is read of others' logs.
 const (
 	Forward = "forward"
 	Blob    = "blob"
 	Watch   = "watch"
+	Log     = "log"
 )
+
+// Kinds are all of them.
+func Kinds() []string { return []string{Forward, Blob, Watch, Log} }
 
 // Key names a breaker: a host, and the kind of stream.
 type Key struct{ Peer, Kind string }
@@ -230,6 +238,13 @@ type guarded struct {
 	told  atomic.Bool
 }
 
+func patient(kind string) time.Duration {
+	if kind == Log {
+		return logPatience
+	}
+	return patience
+}
+
 func (g *guarded) tell(v verdict) {
 	if !g.told.Swap(true) {
 		g.set.end(g.key, v)
@@ -243,7 +258,7 @@ func (g *guarded) Read(b []byte) (int, error) {
 	case g.told.Load():
 	case n > 0:
 		g.tell(good)
-	case errors.Is(err, os.ErrDeadlineExceeded) && g.set.o.Now()-g.began >= patience:
+	case errors.Is(err, os.ErrDeadlineExceeded) && g.set.o.Now()-g.began >= patient(g.key.Kind):
 		g.tell(bad)
 	}
 	return n, err

@@ -150,6 +150,23 @@ func TestZones(t *testing.T) {
 	if out, code := run(append(submitted, "--spread", "each", "--zone-policy", "quorum", "--follow")...); code != 0 || !strings.Contains(out, "zone_ams") {
 		t.Errorf("quorum: exit %d", code)
 	}
+	// So does whoever asks the API: once under a key, and of zones that there are.
+	each := api.SubmitRequest{Spec: j.Spec, Spread: api.SpreadEach}
+	each.Spec.Key, each.Spec.Name, each.Spec.Zones, each.Spec.ZoneChoice = "by-api", "by api", nil, nil
+	first, err := asked.api.Submit(ctx, each)
+	if err != nil || first.Run == "" || first.Job != "" || !first.Created || !slices.Equal(first.Spec.Zones, []string{"ams", "fra"}) {
+		t.Fatalf("each by the API: %+v %v", first, err)
+	}
+	if again, err := lost.api.Submit(ctx, each); err != nil || again.Run != first.Run || again.Created {
+		t.Errorf("the same again at another host: %+v %v", again, err)
+	}
+	if out, code := run("workflow", "status", "--follow", string(first.Run)); code != 0 || !strings.Contains(out, "zone_fra") {
+		t.Errorf("run by the API: exit %d", code)
+	}
+	each.Spec.Key, each.Spec.Zones = "to-mars", []string{"fra", "mars"}
+	if _, err := asked.api.Submit(ctx, each); !api.IsCode(err, api.CodeInvalidJob) || !strings.Contains(err.Error(), "no host is in zone mars") {
+		t.Errorf("an unknown zone: %v", err)
+	}
 	// Two jobs that the holder puts into the zone that is lost next: one may move.
 	long := []string{"job", "run", "--wasm", filepath.Join(bin, "examples", "pi.wasm"), "--iterations", "1000000000", "--chunk", "20000000", "--zone-count", "1"}
 	for _, args := range [][]string{{"--zone-prefer", "fra", "--name", "moves"}, {"--zone", "fra", "--name", "stays"}} {

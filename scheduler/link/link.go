@@ -18,7 +18,8 @@ import (
 
 // Deadlines of the streams to workers.
 const (
-	dialTimeout  = 5 * time.Second
+	dialTimeout  = 5 * time.Second // beside so many round trips
+	dialTrips    = 3
 	helloTimeout = 10 * time.Second
 	writeTimeout = 10 * time.Second
 	// Silence ends a stream: a worker sends a Status every 6 s at least.
@@ -43,7 +44,9 @@ type Options struct {
 	Self cluster.NodeID
 	Term cluster.Term
 	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
-	Now  func() time.Duration
+	// RTT is the round trip to the host, 0: not known. nil: it never is.
+	RTT func() time.Duration
+	Now func() time.Duration
 	// Events is where the link tells what comes.
 	Events  chan<- Event
 	Metrics *Metrics
@@ -87,6 +90,9 @@ type Link struct {
 // New makes a link that ends with ctx, and the function that runs it.
 func New(ctx context.Context, o Options) (l *Link, run func()) {
 	ctx, stop := context.WithCancel(ctx)
+	if o.RTT == nil {
+		o.RTT = func() time.Duration { return 0 }
+	}
 	o.Logger = o.Logger.With().Str("peer", string(o.Node)).Bool("crew", o.Crew).Logger()
 	l = &Link{o: o, kick: make(chan struct{}, 1), stop: stop}
 	return l, func() { l.run(ctx) }
@@ -146,7 +152,7 @@ func EndReason(err error) string {
 func (l *Link) connect(linkCtx context.Context) (welcomed bool, err error) {
 	ctx, end := context.WithCancelCause(linkCtx)
 	defer end(nil)
-	dialCtx, cancel := context.WithTimeout(ctx, dialTimeout)
+	dialCtx, cancel := context.WithTimeout(ctx, dialTimeout+dialTrips*l.o.RTT())
 	conn, err := l.o.Dial(dialCtx, l.o.Node)
 	cancel()
 	if err != nil {
@@ -188,7 +194,7 @@ func (l *Link) connect(linkCtx context.Context) (welcomed bool, err error) {
 
 // greet says hello and waits for the welcome.
 func (l *Link) greet(conn net.Conn, in *stream.Decoder) (stream.Welcome, error) {
-	if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(helloTimeout + l.o.RTT())); err != nil {
 		return stream.Welcome{}, fmt.Errorf("greet worker %s: %w", l.o.Node, err)
 	}
 	if err := stream.Write(conn, stream.Frame{Hello: &stream.Hello{Term: l.o.Term, Holder: l.o.Self}}); err != nil {

@@ -144,3 +144,27 @@ func TestSlow(t *testing.T) {
 		})
 	}
 }
+
+// TestFarHost: a worker that is far has as much more time to let a stream be opened as it takes.
+func TestFarHost(t *testing.T) {
+	for rtt, want := range map[time.Duration]time.Duration{0: 5 * time.Second, 300 * time.Millisecond: 5900 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			began := time.Now()
+			var took time.Duration
+			_, run := New(ctx, Options{
+				Node: "n2", Self: "n1", RTT: func() time.Duration { return rtt }, Metrics: metricsOf(), Logger: zerolog.Nop(),
+				Dial: func(dial context.Context, _ cluster.NodeID) (net.Conn, error) {
+					<-dial.Done()
+					took = time.Since(began)
+					cancel()
+					return nil, dial.Err()
+				},
+			})
+			if run(); took != want {
+				t.Errorf("%s away: given up after %s, want %s", rtt, took, want)
+			}
+		})
+	}
+}

@@ -46,7 +46,7 @@ func Of(d event.Draft) int {
 	case event.JobDone:
 		n := frame + 6*cluster.MaxReason
 		if b.Result != nil {
-			n += ofMetrics(b.Result.Metrics) + 128*len(b.Result.Workers) + 64*len(b.Result.Skipped) + (64+6*job.MaxAnomalyReason)*len(b.Result.Anomalies)
+			n += ofMetrics(b.Result.Metrics) + 128*(len(b.Result.Workers)+len(b.Result.GivenUp)) + 64*len(b.Result.Skipped) + (64+6*job.MaxAnomalyReason)*len(b.Result.Anomalies)
 		}
 		return n
 	}

@@ -20,7 +20,7 @@ type Candidate struct {
 
 // Want is what zones are chosen for.
 type Want struct {
-	Count  int      // of zones, 1 at least
+	Count  int      // of zones, 1 at least; for Each 0 as well: all
 	Among  []string // only these; none: all
 	Prefer []string // those before others that are as well
 	// Random is the only chance in the choice: the same gives the same zones.
@@ -122,6 +122,35 @@ func Choose(list []Candidate, w Want) ([]string, error) {
 		left = slices.Delete(left, i, i+1)
 	}
 	return out, nil
+}
+
+// Each are the zones of what runs once in each of them, by name: so many as Choose chooses,
+// or without a number all that are named or, if none is, all that there are.
+func Each(list []Candidate, w Want) ([]string, error) {
+	if w.Count > 0 {
+		out, err := Choose(list, w)
+		slices.Sort(out)
+		return out, err
+	}
+	var there []string
+	for _, c := range list {
+		there = append(there, c.Zone)
+	}
+	e := &RefusedError{Want: max(1, len(w.Among)), Zones: len(there)}
+	for _, name := range w.Among {
+		if !slices.Contains(there, name) && !slices.Contains(e.Unknown, name) {
+			e.Unknown = append(e.Unknown, name)
+		}
+	}
+	out := there
+	if len(w.Among) > 0 {
+		out = slices.Clone(w.Among)
+	}
+	if len(e.Unknown) > 0 || len(out) == 0 {
+		return nil, e
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
 // draw takes a number below n from a stream of numbers: splitmix64.

@@ -70,6 +70,39 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestEach: in which zones a job runs that runs once in each.
+func TestEach(t *testing.T) {
+	dead := idle("dead", 0)
+	dead.Health = Unhealthy
+	list := zones(idle("near", 0), dead, idle("far", 300*time.Millisecond))
+	for name, c := range map[string]struct {
+		list []Candidate
+		want Want
+		is   string
+	}{
+		"all":            {list, Want{}, "dead far near"},
+		"named":          {list, Want{Among: []string{"near", "dead"}}, "dead near"},
+		"so many":        {list, Want{Count: 2}, "far near"},
+		"so many among":  {list, Want{Count: 1, Among: []string{"far", "dead"}}, "far"},
+		"unknown":        {list, Want{Among: []string{"near", "mars"}}, "no host is in zone mars"},
+		"too many":       {list, Want{Count: 4}, "4 zones are wanted of 3"},
+		"none there":     {nil, Want{}, "1 zones are wanted of 0"},
+		"not so healthy": {list, Want{Count: 3}, "3 zones are wanted, and of 1 unhealthy ones nothing is to be expected: dead"},
+	} {
+		got, err := Each(c.list, c.want)
+		text := strings.Join(got, " ")
+		if err != nil {
+			text = err.Error()
+		}
+		if text != c.is {
+			t.Errorf("%s: %q, want %q", name, text, c.is)
+		}
+	}
+	if list[0].Zone != "near" {
+		t.Error("the list is in another order now")
+	}
+}
+
 // TestChoicesAreNearAndEven has 20,000 jobs come to nine zones 20-300 ms away, each for two
 // of them: beside zones drawn at random, those chosen are half as far at the median, and
 // as many jobs run in each of those that are as near.

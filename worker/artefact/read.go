@@ -45,7 +45,7 @@ func (a *Store) getFrom(ctx context.Context, h cluster.Hash, peer cluster.NodeID
 		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, reply.Size)
 	}
 	var buf bytes.Buffer
-	_, err = io.CopyN(&buf, bufio.NewReaderSize(pacedReader{conn}, 64<<10), reply.Size)
+	_, err = io.CopyN(&buf, bufio.NewReaderSize(pacedReader{conn, blobStep + a.far(peer)}, 64<<10), reply.Size)
 	a.m.fetched.Add(float64(buf.Len()))
 	switch {
 	case err != nil:
@@ -80,7 +80,7 @@ func (a *Store) Stream(ctx context.Context, h cluster.Hash, size int64, from []c
 		switch {
 		case err == nil && reply.Size == size:
 			stop := context.AfterFunc(ctx, func() { conn.Close() })
-			r := bufio.NewReaderSize(pacedReader{conn}, 64<<10)
+			r := bufio.NewReaderSize(pacedReader{conn, blobStep + a.far(p)}, 64<<10)
 			return &verified{
 				Digest: cluster.NewDigest(r), want: h, left: size, close: func() error { stop(); return conn.Close() },
 				bad: func() { a.distrust(lie{p, h}) },

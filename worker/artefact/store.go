@@ -39,6 +39,9 @@ type Options struct {
 	Quota int64
 	// Dial opens a stream of protocol BlobProto.
 	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
+	// RTT is the round trip to a host, by which it is waited for longer; 0: not known. nil: of
+	// none it is.
+	RTT func(cluster.NodeID) time.Duration
 	// Peers lists the hosts that Fetch may ask, best first.
 	Peers func() []cluster.NodeID
 	// Near lists the hosts of this host's zone that live, where there are others; nil or

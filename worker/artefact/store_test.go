@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -519,5 +520,44 @@ func TestFetchInTheOwnZone(t *testing.T) {
 	}
 	if err := stores["d"].Fetch(t.Context(), far, []cluster.NodeID{"a"}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestFarHost: a host that is far has as much more time to be reached, and for each step, as its
+// messages take.
+func TestFarHost(t *testing.T) {
+	for rtt, want := range map[time.Duration][2]time.Duration{
+		0: {5 * time.Second, 15 * time.Second}, 300 * time.Millisecond: {5900 * time.Millisecond, 15300 * time.Millisecond},
+	} {
+		a := newStore(t, func(o *Options) {
+			o.RTT = func(n cluster.NodeID) time.Duration {
+				if n != "far" {
+					t.Errorf("asked of %s", n)
+				}
+				return rtt
+			}
+		})
+		synctest.Test(t, func(t *testing.T) {
+			for i, dial := range []func(context.Context, cluster.NodeID) (net.Conn, error){
+				func(ctx context.Context, _ cluster.NodeID) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
+				func(context.Context, cluster.NodeID) (net.Conn, error) { // who takes what is said, and says nothing
+					here, there := net.Pipe()
+					go func() { _, _ = io.Copy(io.Discard, there) }()
+					return here, nil
+				},
+			} {
+				a.opts.Dial = dial
+				began := time.Now()
+				if said := a.Ask(t.Context(), cluster.Hash{1}, "far"); said != Silent || time.Since(began) != want[i] {
+					t.Errorf("%s away, %d: %d after %s, want %s", rtt, i, said, time.Since(began), want[i])
+				}
+			}
+			here, there := net.Pipe()
+			began := time.Now()
+			if a.Serve(t.Context(), "far", here); time.Since(began) != want[1] {
+				t.Errorf("%s away: who asks nothing is cut after %s", rtt, time.Since(began))
+			}
+			there.Close()
+		})
 	}
 }

@@ -26,11 +26,20 @@ const Proto = "skein-blob/1"
 // Limits of blob streams.
 const (
 	maxBlobFrame = 4 << 10
-	maxServing   = 64               // streams served at once
-	blobDial     = 5 * time.Second  // to open a stream
-	blobStep     = 15 * time.Second // without progress
+	maxServing   = 64              // streams served at once
+	blobDial     = 5 * time.Second // to open a stream, beside so many round trips
+	dialTrips    = 3
+	blobStep     = 15 * time.Second // without progress, beside a round trip
 	blobTotal    = 5 * time.Minute  // for one transfer
 )
+
+// far is the round trip to a host, as far as it is known.
+func (a *Store) far(peer cluster.NodeID) time.Duration {
+	if a.opts.RTT == nil {
+		return 0
+	}
+	return a.opts.RTT(peer)
+}
 
 // errBlobFrame is wrapped by every decoding error of a blob stream.
 var errBlobFrame = errors.New("invalid artefact frame")
@@ -124,7 +133,8 @@ func (a *Store) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) {
 	ctx, cancel := context.WithTimeout(ctx, blobTotal)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	_ = conn.SetDeadline(time.Now().Add(blobStep)) // ctx closes it at the latest
+	step := blobStep + a.far(from)
+	_ = conn.SetDeadline(time.Now().Add(step)) // ctx closes it at the latest
 
 	var req blobRequest
 	err := readBlobFrame(conn, &req)
@@ -154,7 +164,7 @@ func (a *Store) answer(ctx context.Context, from cluster.NodeID, conn net.Conn, 
 		if err := writeBlobFrame(conn, blobReply{Size: size}); err != nil {
 			return err
 		}
-		n, err := io.Copy(pacedWriter{conn}, io.LimitReader(f, size))
+		n, err := io.Copy(pacedWriter{conn, blobStep + a.far(from)}, io.LimitReader(f, size))
 		a.m.served.Add(float64(n))
 		return err
 	case opHas:
@@ -174,7 +184,7 @@ func (a *Store) answer(ctx context.Context, from cluster.NodeID, conn net.Conn, 
 		if err != nil {
 			reply.Error = job.ReasonOf(err)
 		}
-		_ = conn.SetWriteDeadline(time.Now().Add(blobStep))
+		_ = conn.SetWriteDeadline(time.Now().Add(blobStep + a.far(from)))
 		return errors.Join(err, writeBlobFrame(conn, reply))
 	}
 	err := fmt.Errorf("%w: unknown operation", errBlobFrame)
@@ -200,17 +210,23 @@ func (a *Store) size(h cluster.Hash) (int64, error) {
 }
 
 // pacedWriter and pacedReader move the deadline with every step.
-type pacedWriter struct{ net.Conn }
+type pacedWriter struct {
+	net.Conn
+	step time.Duration
+}
 
 func (c pacedWriter) Write(b []byte) (int, error) {
-	_ = c.SetWriteDeadline(time.Now().Add(blobStep))
+	_ = c.SetWriteDeadline(time.Now().Add(c.step))
 	return c.Conn.Write(b)
 }
 
-type pacedReader struct{ net.Conn }
+type pacedReader struct {
+	net.Conn
+	step time.Duration
+}
 
 func (c pacedReader) Read(b []byte) (int, error) {
-	_ = c.SetReadDeadline(time.Now().Add(blobStep))
+	_ = c.SetReadDeadline(time.Now().Add(c.step))
 	return c.Conn.Read(b)
 }
 
@@ -306,7 +322,7 @@ func (a *Store) fetchFrom(ctx context.Context, h cluster.Hash, peer cluster.Node
 	if reply.Size < 0 || reply.Size > job.MaxModuleBytes {
 		return fmt.Errorf("%w: %d bytes", ErrTooLarge, reply.Size)
 	}
-	got := &countingReader{r: io.LimitReader(bufio.NewReaderSize(pacedReader{conn}, 64<<10), reply.Size)}
+	got := &countingReader{r: io.LimitReader(bufio.NewReaderSize(pacedReader{conn, blobStep + a.far(peer)}, 64<<10), reply.Size)}
 	_, err = a.store(got, reply.Size, &h)
 	a.m.fetched.Add(float64(got.n))
 	if err != nil && got.n < reply.Size && errors.Is(err, ErrCorrupt) {
@@ -332,7 +348,8 @@ func (a *Store) ask(ctx context.Context, peer cluster.NodeID, req blobRequest) (
 	if a.opts.Dial == nil {
 		return nil, reply, errors.New("no way to other hosts")
 	}
-	dialCtx, cancel := context.WithTimeout(ctx, blobDial)
+	rtt := a.far(peer)
+	dialCtx, cancel := context.WithTimeout(ctx, blobDial+dialTrips*rtt)
 	defer cancel()
 	conn, err := a.opts.Dial(dialCtx, peer)
 	if err != nil {
@@ -340,7 +357,7 @@ func (a *Store) ask(ctx context.Context, peer cluster.NodeID, req blobRequest) (
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	wait := blobStep
+	wait := blobStep + rtt
 	if req.Op == opPull {
 		wait = blobTotal
 	}

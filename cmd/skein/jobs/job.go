@@ -181,7 +181,11 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 		field("workers", "%s (chunks accepted)", strings.Join(parts, ", "))
 	}
 	for _, z := range j.Zones {
-		field("zone", "%s: %s, %d iterations, %d assigned", present.OrDash(z.Zone), present.Plural(z.Accepted, "chunk"), z.Iterations, z.Assigned)
+		text := fmt.Sprintf("%s: %s, %d iterations, %d assigned", present.OrDash(z.Zone), present.Plural(z.Accepted, "chunk"), z.Iterations, z.Assigned)
+		if z.Failed > 0 {
+			text += fmt.Sprintf(", %d given up", z.Failed)
+		}
+		field("zone", "%s", text)
 	}
 	if wide {
 		field("artefact", "%s", j.Spec.Artefact)

@@ -293,10 +293,9 @@ func runJob(a *cli.App, ctx context.Context, d Options, f jobFlags, t *jobText) 
 	if ctx.Err() != nil {
 		return notSubmitted(ctx, ctx.Err())
 	}
-	if f.zones.spread == spreadEach {
-		return f.zones.run(a, ctx, c, spec, f.follow)
-	}
-	resp, err := submit(a, ctx, c, api.SubmitRequest{Spec: spec, Wait: wait, WaitForWorker: f.forWorker, ZoneCount: f.zones.count, ZonePrefer: f.zones.prefer})
+	req := api.SubmitRequest{Spec: spec, Wait: wait, WaitForWorker: f.forWorker}
+	f.zones.ask(&req)
+	resp, err := submit(a, ctx, c, req)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return cli.Failf(cli.ExitInterrupted, "interrupted while it was being submitted: the job may be there").
@@ -307,6 +306,9 @@ func runJob(a *cli.App, ctx context.Context, d Options, f jobFlags, t *jobText) 
 	what := "submitted"
 	if !resp.Created {
 		what = "submitted before, the same"
+	}
+	if resp.Run != "" {
+		return f.zones.submitted(a, ctx, resp, what, f.follow)
 	}
 	a.Note("job %s %s: %d iterations in %s, on the disks of %s", present.Short(resp.Job), what, resp.Spec.Iterations,
 		present.Plural(resp.Spec.Chunks(), "chunk"), present.Plural(resp.StableVoters, "voter"))

@@ -73,6 +73,17 @@ func (c *chunk) givenUp() (is, parked bool) {
 	return is, parked
 }
 
+// lastTry is on which worker a chunk was given up: the last of those that did.
+func (c *chunk) lastTry() cluster.NodeID {
+	var last try
+	for _, t := range c.tries {
+		if t.final && t.attempt > c.released && last.compare(t) < 0 {
+			last = t
+		}
+	}
+	return last.worker
+}
+
 func (c *chunk) state() chunkState {
 	up, parked := c.givenUp()
 	switch {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
@@ -149,6 +150,44 @@ func TestOutsideLossesDoNotCount(t *testing.T) {
 	}
 }
 
+// TestGivenUp: a chunk that is given up counts for the worker that was the last to try, until
+// it is released or has a result, and behind the end of its job.
+func TestGivenUp(t *testing.T) {
+	w := &writer{}
+	f := New()
+	f.Apply(w.submit("j", 60, 10))
+	fail := func(chunk, attempt int, n cluster.NodeID, final bool) {
+		f.Apply(w.event(2, event.KindChunkFailed, event.ChunkFailed{Job: "j", Chunk: chunk, Attempt: attempt, Worker: n, Reason: "exit 1", Final: final, Parked: chunk == 3}))
+	}
+	fail(0, 1, "n1", false)
+	fail(0, 2, "n2", true)
+	fail(1, 1, "n1", true)
+	fail(2, 1, "n1", true)
+	fail(2, 3, "n2", true) // another holder gave it up as well
+	fail(3, 1, "n3", true)
+	fail(4, 1, "n1", false)
+	fail(5, 1, "n1", true)
+	f.Apply(w.event(3, event.KindChunksReleased, event.ChunksReleased{Job: "j", Attempt: 1, Chunks: []job.Span{{First: 5, Last: 5}}}))
+	want := []job.FailShare{{Worker: "n1", Chunks: 1}, {Worker: "n2", Chunks: 2}, {Worker: "n3", Chunks: 1}}
+	j, _ := f.Job("j")
+	if !slices.Equal(j.GivenUp, want) || j.Counts.Failed != 4 {
+		t.Errorf("%+v of %d", j.GivenUp, j.Counts.Failed)
+	}
+	r, _ := f.Result("j")
+	if err := r.Validate(j.Spec); err != nil || HaveGivenUp(f) {
+		t.Error(err)
+	}
+	f.Apply(w.event(9, event.KindJobDone, event.JobDone{Job: "j", State: job.Failed, Result: &r}))
+	if j, _ = f.Job("j"); !slices.Equal(j.GivenUp, want) || !HaveGivenUp(f) {
+		t.Errorf("behind the end: %+v", j.GivenUp)
+	}
+	for _, bad := range [][]job.FailShare{{{Worker: "n1", Chunks: 5}}, {{Worker: "n1", Chunks: 2}, {Worker: "n2", Chunks: 3}}, {{Worker: "n2", Chunks: 1}, {Worker: "n1", Chunks: 1}}, {{Worker: "n1"}}, {{Chunks: 1}}} {
+		if r.GivenUp = bad; r.Validate(j.Spec) == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}
+
 // TestSealedJobForgetsItsChunks: nothing is kept of the chunks of a job whose
 // end tells the result.
 func TestSealedJobForgetsItsChunks(t *testing.T) {
@@ -170,7 +209,7 @@ func TestSealedJobForgetsItsChunks(t *testing.T) {
 // field grows: then the encoding needs a new version.
 func TestEveryFieldIsEncoded(t *testing.T) {
 	for typ, want := range map[reflect.Type]int{
-		reflect.TypeFor[job.Spec](): 13, reflect.TypeFor[job.Result](): 10, reflect.TypeFor[job.Anomaly](): 3, reflect.TypeFor[job.Span](): 2,
+		reflect.TypeFor[job.Spec](): 13, reflect.TypeFor[job.Result](): 11, reflect.TypeFor[job.FailShare](): 2, reflect.TypeFor[job.Anomaly](): 3, reflect.TypeFor[job.Span](): 2,
 		reflect.TypeFor[job.WorkShare](): 3, reflect.TypeFor[job.Metric](): 6, reflect.TypeFor[job.Sketch](): 4, reflect.TypeFor[foldedJob](): 15, reflect.TypeFor[left](): 2, reflect.TypeFor[job.File](): 2, reflect.TypeFor[job.OutputSum](): 3,
 		reflect.TypeFor[tally](): 7, reflect.TypeFor[Logged](): 3, reflect.TypeFor[work](): 8, reflect.TypeFor[tree](): 3, reflect.TypeFor[tombstone](): 3,
 		reflect.TypeFor[stop](): 3, reflect.TypeFor[placing](): 2, reflect.TypeFor[chunk](): 4, reflect.TypeFor[accept](): 5, reflect.TypeFor[try](): 9,

@@ -39,6 +39,7 @@ type Job struct {
 	LastFailures []Failure       `json:"last_failures,omitempty"` // the oldest first
 	Aggregates   []Named         `json:"aggregates,omitempty"`    // by name
 	Workers      []job.WorkShare `json:"workers,omitempty"`       // by name
+	GivenUp      []job.FailShare `json:"given_up,omitempty"`      // by name of the worker
 	// Anomalies are results that are odd beside the others, the first of them.
 	Anomalies []job.Anomaly `json:"anomalies,omitempty"`
 	// Skipped are the chunks without a result, of a job that has ended.
@@ -181,7 +182,7 @@ func (j *foldedJob) view() Job {
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 		v.Aggregates = append(v.Aggregates, Named{Name: name, Metric: r.Metrics[name]})
 	}
-	v.Workers, v.Anomalies = slices.Clone(r.Workers), slices.Clone(r.Anomalies)
+	v.Workers, v.Anomalies, v.GivenUp = slices.Clone(r.Workers), slices.Clone(r.Anomalies), slices.Clone(r.GivenUp)
 	switch {
 	case j.sealed.V != nil:
 		v.Skipped = slices.Clone(r.Skipped)
@@ -198,7 +199,7 @@ func (f *Fold) Result(id job.ID) (job.Result, bool) {
 		return job.Result{}, false
 	}
 	r := *j.result()
-	r.Metrics, r.Workers = maps.Clone(r.Metrics), slices.Clone(r.Workers)
+	r.Metrics, r.Workers, r.GivenUp = maps.Clone(r.Metrics), slices.Clone(r.Workers), slices.Clone(r.GivenUp)
 	if j.sealed.V == nil {
 		r.Skipped = j.work.skipped()
 	}

@@ -166,13 +166,30 @@ func (w *work) result() *job.Result {
 		Iterations: w.iterations, Micros: w.micros,
 	}
 	r.Metrics = w.metrics.metrics(w.blurred)
-	r.Anomalies = w.anomalies()
+	r.Anomalies, r.GivenUp = w.anomalies(), w.givenUp()
 	for _, n := range slices.Sorted(maps.Keys(w.shares)) {
 		if sh := w.shares[n]; sh.chunks > 0 {
 			r.Workers = append(r.Workers, job.WorkShare{Worker: n, Chunks: sh.chunks, Iterations: sh.iterations})
 		}
 	}
 	return r
+}
+
+// givenUp counts the chunks that were given up, by the worker that was the last to try.
+func (w *work) givenUp() (out []job.FailShare) {
+	if w.count[chunkFailed]+w.count[chunkParked] == 0 {
+		return nil
+	}
+	on := map[cluster.NodeID]int{}
+	for i := range w.chunks {
+		if st := w.chunks[i].state(); st == chunkFailed || st == chunkParked {
+			on[w.chunks[i].lastTry()]++
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(on)) {
+		out = append(out, job.FailShare{Worker: n, Chunks: on[n]})
+	}
+	return out
 }
 
 // skipped lists the chunks without a result.
