@@ -13,7 +13,7 @@ func logMutants() []mutant {
 		},
 		{
 			"log: cut without catching up", "eventlog/replicate/pull.go",
-			"_, err = r.pull(ctx, peer, term)\n\t\t}", "err = ctx.Err()\n\t\t}",
+			"_, err = r.pull(ctx, peer, term, r.dial)\n\t\t}", "err = ctx.Err()\n\t\t}",
 		},
 		{
 			"log: caught up with less than a majority", "eventlog/replicate/pull.go",
