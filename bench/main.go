@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	var only string
 	out := flags.String("out", "", "file of results to write; with -run its other rows stay")
-	flags.StringVar(&only, "run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, workflows, workflows-outputs, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, watch-append, replay, web-size, web-paint, web-network, web-events, top-idle, top-binary, load, load-secure, load-alone, load-holder, gateway-push, gateway-token, gateway-crew, gateway-many, gateway-redis, gateway-centrifugo, gateway-scale, gateway-browser, overload")
+	flags.StringVar(&only, "run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, workflows, workflows-outputs, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, watch-append, replay, web-size, web-paint, web-network, web-events, top-idle, top-binary, load, load-secure, load-alone, load-holder, load-gang, gateway-push, gateway-token, gateway-crew, gateway-many, gateway-redis, gateway-centrifugo, gateway-scale, gateway-browser, overload")
 	flags.StringVar(&only, "only", "", "the same as -run; with commas between several")
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
 	burst := flags.Duration("burst", 0, "how long one round of a throughput takes; 0: a second, or with -short as long as shows that it works")
@@ -134,6 +134,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		{"load-secure", loadbench.Secure},
 		{"load-alone", loadbench.Alone},
 		{"load-holder", loadbench.Holder},
+		{"load-gang", loadbench.Gang},
 		{"gateway-push", gatebench.Push},
 		{"gateway-token", gatebench.Token},
 		{"gateway-crew", gatebench.Crew},

@@ -19,7 +19,6 @@ import (
 	"github.com/skein-project/skein/load/pace"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/rule"
-	"github.com/skein-project/skein/load/slice"
 	"github.com/skein-project/skein/load/stat"
 )
 
@@ -32,7 +31,12 @@ const (
 	retries     = 3
 	// startAhead is how far ahead the start lies.
 	startAhead = 2 * time.Second
+	// clockAsks is how often a clock is asked before the start, of which the fastest answer counts,
+	// and clockAgain each clockEvery from then on.
 	clockAsks  = 8
+	clockAgain = 3
+	clockEvery = 10 * time.Second
+	clockWait  = 10 * time.Second // for all answers
 	// lostAfter is how long a host that takes part may be silent.
 	lostAfter = 15 * time.Second
 	// fence is for how long it sends while this is not heard, if others do its part then: it
@@ -103,13 +107,14 @@ type drive struct {
 	notes []string
 	marks []report.Mark
 	began time.Time
+	at    int64 // the same by the clock that load tests go by; 0: not known
 }
 
 // part is what is known of one host's slice.
 type part struct {
 	host  cluster.NodeID
 	share int
-	clock int64 // how uncertain its start is, in nanoseconds
+	timed
 	shelf *stat.Shelf
 	most  int // windows: where the run has ended in any case
 	stage gang.Stage
@@ -475,97 +480,6 @@ func (d *drive) end(ctx context.Context, verdict, why string) error {
 		now.State, now.Verdict, now.Why, now.Actor = event.LoadEnded, verdict, clip(why, cluster.MaxReason), holder
 		return nil
 	})
-}
-
-// start has all slices begin at one instant, unless some have begun: then this holder is
-// a new one, and goes on.
-func (d *drive) start(ctx context.Context, extracted [][]byte) error {
-	stages, kept := d.stages(ctx)
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	for _, s := range stages {
-		if s == gang.Armed || s == gang.Running || s == gang.Done {
-			for i, p := range d.parts {
-				if stages[i] == gang.Ready {
-					d.lose(p, "it was not started when others were")
-				}
-			}
-			return nil
-		}
-	}
-	if extracted == nil { // another holder had them made ready
-		extracted = kept
-	}
-	if d.c.plan.Setup != nil && extracted == nil && stages[0] != gang.Ready {
-		for _, p := range d.parts {
-			d.lose(p, fmt.Sprintf("what setup left is lost with %s", d.parts[0].host))
-		}
-		return nil
-	}
-	d.say("clocks are read")
-	type start struct {
-		ahead int64
-		ok    bool
-	}
-	starts := make([]start, len(d.parts))
-	var asking sync.WaitGroup
-	for i, p := range d.parts {
-		asking.Go(func() {
-			var samples []gang.Sample
-			for range clockAsks {
-				x := gang.Sample{Asked: slice.Clock()}
-				said, err := forward.AskHost(ctx, d.l.o.Remote, forward.LoadClock, p.host, holder, gang.Named{Run: d.id})
-				if x.Answered, x.Said = slice.Clock(), said.Now; err == nil {
-					samples = append(samples, x)
-				}
-			}
-			ahead, uncertain, ok := gang.Offset(samples)
-			starts[i] = start{ahead, ok}
-			d.set(func() { p.clock = uncertain })
-		})
-	}
-	asking.Wait()
-	at := slice.Clock() + int64(startAhead)
-	d.set(func() { d.began = time.Now().Add(startAhead) })
-	for i, p := range d.parts {
-		asking.Go(func() {
-			if !starts[i].ok {
-				d.lose(p, "its clock could not be read")
-				return
-			}
-			_, err := forward.AskHost(ctx, d.l.o.Remote, forward.LoadStart, p.host, holder, gang.Start{
-				Run: d.id, Attempt: uint64(d.term), At: at + starts[i].ahead, Extracted: extracted,
-			})
-			if err != nil {
-				d.lose(p, "it was not started: "+err.Error())
-			}
-		})
-	}
-	asking.Wait()
-	return ctx.Err()
-}
-
-// stages asks how far the slices are, for as long as a host may be silent, and what the
-// first of them extracted.
-func (d *drive) stages(ctx context.Context) (out []gang.Stage, extracted [][]byte) {
-	out = make([]gang.Stage, len(d.parts))
-	var asking sync.WaitGroup
-	for i, p := range d.parts {
-		asking.Go(func() {
-			for until := time.Now().Add(lostAfter); p.lost == "" && time.Now().Before(until) && ctx.Err() == nil; _ = wait.For(ctx, askPause) {
-				x, err := forward.AskHost(ctx, d.l.o.Remote, forward.LoadCounted, p.host, holder, gang.Ask{Run: d.id})
-				if err == nil {
-					if out[i] = x.Stage; i == 0 {
-						extracted = x.Extracted
-					}
-					return
-				}
-			}
-		})
-	}
-	asking.Wait()
-	return out, extracted
 }
 
 // lose gives a slice up.

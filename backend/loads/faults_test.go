@@ -353,8 +353,8 @@ auth = { bearer = "${token}" }
 	}
 	c.counted(t, id, gang.Ready)
 	d.parts = []*part{{host: "n1"}}
-	if stages, extracted := d.stages(t.Context()); stages[0] != gang.Ready || len(extracted) != 1 || string(extracted[0]) != "t0k" {
-		t.Errorf("%s, %q", stages, extracted)
+	if found, extracted := d.find(t.Context()); found[0].Stage != gang.Ready || len(extracted) != 1 || string(extracted[0]) != "t0k" {
+		t.Errorf("%v, %q", found, extracted)
 	}
 }
 

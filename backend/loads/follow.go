@@ -64,7 +64,10 @@ func (d *drive) watch(ctx context.Context, p *part) {
 		// One that is gone answers nothing, and says nothing of it: an ask takes no longer than it
 		// may be silent.
 		asking, done := context.WithTimeout(ctx, max(askWait+askSpare, lostAfter-time.Since(heard)))
-		x, err := forward.AskHost(asking, d.l.o.Remote, forward.LoadCounted, p.host, holder, gang.Ask{Run: d.id, After: p.shelf.Next(), Wait: int(askWait / time.Millisecond)})
+		d.mu.Lock()
+		slew := p.slew
+		d.mu.Unlock()
+		x, err := forward.AskHost(asking, d.l.o.Remote, forward.LoadCounted, p.host, holder, gang.Ask{Run: d.id, After: p.shelf.Next(), Wait: int(askWait / time.Millisecond), Slew: slew})
 		done()
 		switch {
 		case ctx.Err() != nil:
@@ -132,6 +135,7 @@ func (d *drive) follow(ctx context.Context, b event.LoadRun) error {
 		p.heard = time.Now() // by the holder before this one, as late as that
 		if !p.over() {
 			watchers.Go(func() { d.watch(watching, p) })
+			watchers.Go(func() { d.keepTime(watching, p) })
 		}
 	}
 	d.mu.Unlock()
@@ -383,7 +387,7 @@ func (j *judging) result(stopped bool) *report.Report {
 			one.LateP99 = p.own.Late.Quantile(0.99)
 		}
 		if e := p.end; e != nil {
-			self.CPU, self.Gap, self.Slowed = e.CPU, time.Duration(e.Gap*float64(time.Second)), e.Slowed
+			self.CPU, self.Gap, self.Slowed, self.When = e.CPU, time.Duration(e.Gap*float64(time.Second)), e.Slowed, e.When
 			one.CPU = e.CPU
 			r.Self.CPU, r.Self.Gap = math.Max(r.Self.CPU, e.CPU), max(r.Self.Gap, self.Gap)
 			for _, f := range e.Errors {
@@ -407,7 +411,10 @@ func (j *judging) result(stopped bool) *report.Report {
 		}
 		doubts := self.Doubts()
 		if p.clock > int64(clockMost) {
-			doubts = append(doubts, fmt.Sprintf("it began up to %s beside the others", time.Duration(p.clock).Round(time.Millisecond)))
+			doubts = append(doubts, fmt.Sprintf("it began up to %s beside the others, in second 0", time.Duration(p.clock).Round(time.Millisecond)))
+		}
+		if p.moved != "" {
+			doubts = append(doubts, p.moved)
 		}
 		for _, x := range doubts {
 			r.Doubts = append(r.Doubts, string(p.host)+": "+x)

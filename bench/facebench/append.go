@@ -26,7 +26,7 @@ type appended struct {
 // another one: a watch, and the page of `skein ui` in Chromium. The event is that a group
 // was set; the time begins with the call that asks for it.
 func Append(ctx context.Context, s *suite.Suite) (err error) {
-	ds, err := testbed.NewDaemons(ctx, s)
+	ds, err := testbed.NewDaemons(ctx, s, 3)
 	if err != nil {
 		return err
 	}

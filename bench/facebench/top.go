@@ -25,7 +25,7 @@ import (
 // which one changes twice a second.
 func TopIdle(ctx context.Context, s *suite.Suite) error {
 	want := suite.Want("ours", "<=", 200)
-	ds, err := testbed.NewDaemons(ctx, s)
+	ds, err := testbed.NewDaemons(ctx, s, 3)
 	if err != nil {
 		return err
 	}

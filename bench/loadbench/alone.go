@@ -75,7 +75,7 @@ func lognormal(ctx context.Context, s *suite.Suite, skein tool) error {
 			if err != nil {
 				return err
 			}
-			truth, err := quantiles(ctx, at.url)
+			truth, err := told[[3]float64](ctx, at.url+"/quantiles")
 			if err != nil {
 				return err
 			}
@@ -93,10 +93,11 @@ func lognormal(ctx context.Context, s *suite.Suite, skein tool) error {
 	return nil
 }
 
-func quantiles(ctx context.Context, url string) (out [3]float64, err error) {
+// told is what the target tells at an URL.
+func told[T any](ctx context.Context, url string) (out T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/quantiles", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return out, err
 	}

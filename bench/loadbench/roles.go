@@ -77,6 +77,7 @@ func Target(args []string, in io.Reader, out io.Writer) int {
 		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: protos, MinVersion: tls.VersionTLS13})
 	}
 	var slow delays
+	var firsts firsts
 	began := make(chan time.Time, 1) // when /freeze was asked first
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
@@ -104,6 +105,8 @@ func Target(args []string, in io.Reader, out io.Writer) int {
 	})
 	mux.HandleFunc("/lognormal", slow.serve)
 	mux.HandleFunc("/quantiles", slow.tell)
+	mux.HandleFunc("/first", firsts.serve)
+	mux.HandleFunc("/spread", firsts.tell)
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
@@ -227,6 +230,50 @@ func (d *delays) tell(w http.ResponseWriter, _ *http.Request) {
 	if len(d.all) > 0 {
 		_ = json.NewEncoder(w).Encode([]float64{at(0.5), at(0.95), at(0.99)})
 	}
+}
+
+// firsts are when the first request of each connection came, of those that /spread was not asked
+// about yet.
+type firsts struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+func (f *firsts) serve(w http.ResponseWriter, r *http.Request) {
+	now := time.Now()
+	f.mu.Lock()
+	if f.at == nil {
+		f.at = map[string]time.Time{}
+	}
+	if _, known := f.at[r.RemoteAddr]; !known {
+		f.at[r.RemoteAddr] = now
+	}
+	f.mu.Unlock()
+	_, _ = io.WriteString(w, body)
+}
+
+// spread is between how many connections how much time lay.
+type spread struct {
+	Connections int     `json:"connections"`
+	Seconds     float64 `json:"seconds"`
+}
+
+func (f *firsts) tell(w http.ResponseWriter, _ *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := spread{Connections: len(f.at)}
+	var first, last time.Time
+	for _, at := range f.at {
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	out.Seconds = last.Sub(first).Seconds()
+	f.at = nil
+	_ = json.NewEncoder(w).Encode(out)
 }
 
 // certificate is one that nobody has to trust.

@@ -30,11 +30,12 @@ func Program(ctx context.Context, dir, name string, args ...string) (string, err
 	return out, nil
 }
 
-// Daemons are three hosts, each a process, as an operator runs them.
+// Daemons are hosts, each a process, as an operator runs them.
 type Daemons struct {
 	Exe   string
 	Hosts []*Daemon
 	dir   string
+	env   []string // of all, beside that of this process
 }
 
 // Daemon is one of them.
@@ -49,8 +50,9 @@ type Daemon struct {
 // Socket is where it answers.
 func (d *Daemon) Socket() string { return filepath.Join(d.dir, "sock") }
 
-// NewDaemons starts three daemons that need no privileges, and waits until all vote.
-func NewDaemons(ctx context.Context, s *suite.Suite) (_ *Daemons, err error) {
+// NewDaemons starts some daemons that need no privileges, with more in their environment, and
+// waits until all vote.
+func NewDaemons(ctx context.Context, s *suite.Suite, n int, env ...string) (_ *Daemons, err error) {
 	exe, err := Program(ctx, s.Dir, "skein")
 	if err != nil {
 		return nil, err
@@ -59,13 +61,13 @@ func NewDaemons(ctx context.Context, s *suite.Suite) (_ *Daemons, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ds := &Daemons{Exe: exe, dir: dir}
+	ds := &Daemons{Exe: exe, dir: dir, env: env}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, ds.Close())
 		}
 	}()
-	for i := range 3 {
+	for i := range n {
 		if err := ds.add(i); err != nil {
 			return nil, err
 		}
@@ -94,7 +96,7 @@ func NewDaemons(ctx context.Context, s *suite.Suite) (_ *Daemons, err error) {
 		}
 	}
 	for _, h := range ds.Hosts {
-		err := h.await(ctx, "sees three voters", func(s api.Status) bool { return s.Lease.Voters == 3 && s.Members.Alive == 3 })
+		err := h.await(ctx, fmt.Sprintf("sees %d voters", n), func(s api.Status) bool { return s.Lease.Voters == n && s.Members.Alive == n })
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +137,7 @@ func (ds *Daemons) start(h *Daemon, args ...string) error {
 	}
 	defer log.Close()
 	h.cmd = exec.Command(ds.Exe, append([]string{"run", "--config", h.config()}, args...)...) //nolint:noctx // stopped by Close
-	h.cmd.Stdout, h.cmd.Stderr = log, log
+	h.cmd.Stdout, h.cmd.Stderr, h.cmd.Env = log, log, append(os.Environ(), ds.env...)
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := h.cmd.Start(); err != nil {
 		return err

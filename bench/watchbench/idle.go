@@ -19,7 +19,7 @@ const many = 500
 // Idle counts what a watch of everything is told of a cluster in which nothing happens: of
 // three daemons, and of 500 hosts that are made up.
 func Idle(ctx context.Context, s *suite.Suite) (err error) {
-	ds, err := testbed.NewDaemons(ctx, s)
+	ds, err := testbed.NewDaemons(ctx, s, 3)
 	if err != nil {
 		return err
 	}

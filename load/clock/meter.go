@@ -17,6 +17,7 @@ type Meter struct {
 	n      int
 	sum    float64
 	most   float64
+	risen  bool
 }
 
 // NewMeter is one for windows of a length. It begins now.
@@ -33,11 +34,18 @@ func (m *Meter) Next(now time.Duration) float64 {
 	m.sum += share - m.ring[m.n%span]
 	m.ring[m.n%span] = share
 	m.n++
+	m.risen = false
 	if m.n >= span/2 {
-		m.most = max(m.most, m.sum/float64(min(m.n, span)))
+		mean := m.sum / float64(min(m.n, span))
+		if m.risen = mean > m.most; m.risen {
+			m.most = mean
+		}
 	}
 	return share
 }
+
+// Risen reports that the window that ended last has made it more.
+func (m *Meter) Risen() bool { return m.risen }
 
 // Most is the most over 10 s, or over all of a shorter run.
 func (m *Meter) Most() float64 { return m.most }

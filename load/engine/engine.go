@@ -47,7 +47,11 @@ type Engine struct {
 }
 
 // times of a run.
-type times struct{ made, began time.Time }
+type times struct {
+	made, began time.Time
+	joined      time.Duration // since began: what was due before was not for it; 0: it began with the others
+	slew        atomic.Int64  // see Slew
+}
 
 // clients are those of net/http.
 type clients struct {
@@ -264,8 +268,18 @@ func (e *Engine) start(ctx context.Context) error {
 		e.globals = globals
 	}
 	e.began = at
+	if late := time.Since(at); late > joins {
+		e.joined = late
+	}
 	return nil
 }
+
+// joins is how late a slice may be told when it begins, and still sends all that is due from then on.
+const joins = time.Second
+
+// Slew has the windows of a run end that much later than its clock says, in which they are moved by
+// and by. When requests are due it does not change.
+func (e *Engine) Slew(by time.Duration) { e.slew.Store(int64(by)) }
 
 // single goes through a flow once, with a user of its own.
 func (e *Engine) single(f *load.Flow) bool {
@@ -523,18 +537,29 @@ func NewSeed() uint64 { return rand.Uint64() }
 // selfOf is what the generator knows of itself.
 func (e *Engine) selfOf(c *collector) rule.Self {
 	all := c.judge.Whole().All()
-	s := rule.Self{Late: &c.judge.Whole().OwnLate, CPU: c.cpu.Most(), Own: all.Classes[load.Generator], Gap: c.gap}
+	s := rule.Self{Late: &c.judge.Whole().OwnLate, CPU: c.cpu.Most(), Own: all.Classes[load.Generator], Gap: c.self.gap, When: c.self.when}
 	if h := &all.Times[0]; h.N > 0 {
 		s.Latency = h.Quantile(0.5)
 	}
-	if e.slowed.Load() || e.net.full.Load() {
-		s.Slowed = fmt.Sprintf("users were slowed to %g requests/s, which is all that addresses of the internet get", e.o.PublicRate)
-		if e.o.Listed {
-			s.Slowed = "users were slowed to what [load] of this host allows"
-		}
+	s.Slowed = e.slowedBy()
+	return s
+}
+
+// slowedBy is what kept it from sending all that was due; empty: nothing did.
+func (e *Engine) slowedBy() string {
+	var list []string
+	switch {
+	case !e.slowed.Load() && !e.net.full.Load():
+	case e.o.Listed:
+		list = append(list, "users were slowed to what [load] of this host allows")
+	default:
+		list = append(list, fmt.Sprintf("users were slowed to %g requests/s, which is all that addresses of the internet get", e.o.PublicRate))
+	}
+	if e.joined > 0 {
+		list = append(list, fmt.Sprintf("it began %s behind the others, when another holder told it to", e.joined.Round(time.Millisecond)))
 	}
 	if held := e.hold.Text(); held != "" {
-		s.Slowed = strings.TrimPrefix(s.Slowed+"; "+held, "; ")
+		list = append(list, held)
 	}
-	return s
+	return strings.Join(list, "; ")
 }

@@ -98,7 +98,7 @@ func (t *traffic) arrivals() {
 
 // arrive gives an iteration to a user, or has it wait for one.
 func (t *traffic) arrive(due time.Time) {
-	if t.e.hold.Closed() { // it may be somebody else's
+	if t.e.hold.Closed() || due.Sub(t.e.began) < t.e.joined { // it may be somebody else's, or long ago
 		return
 	}
 	t.mu.Lock()

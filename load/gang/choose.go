@@ -143,22 +143,3 @@ func shares(p Plan, hosts []Host) []event.LoadSlice {
 	}
 	return out
 }
-
-// Sample is one question for the clock of a host, in nanoseconds: when it was asked and
-// answered by the holder's clock, and what that clock said.
-type Sample struct{ Asked, Answered, Said int64 }
-
-// Offset is by how much the clock of a host is ahead of the holder's, from the fastest
-// of the questions, and how uncertain that is at most: half of what it took.
-func Offset(samples []Sample) (offset, uncertain int64, ok bool) {
-	for _, s := range samples {
-		took := s.Answered - s.Asked
-		if took < 0 {
-			continue
-		}
-		if half := took / 2; !ok || half < uncertain {
-			offset, uncertain, ok = s.Said-s.Asked-half, half, true
-		}
-	}
-	return offset, uncertain, ok
-}

@@ -19,6 +19,7 @@ const (
 	MaxFrames    = 1 << 20 // bytes in one answer
 	MaxWait      = 2 * time.Second
 	MaxFence     = time.Minute
+	MaxSlew      = time.Minute // in a day, clocks that are 0.05 % apart
 )
 
 // Target is where requests of a run go.
@@ -163,12 +164,18 @@ type Ask struct {
 	Run   event.LoadID `json:"run"`
 	After uint64       `json:"after"`
 	Wait  int          `json:"wait_ms"`
+	// Slew is by how much the windows of the host are to end later than its clock says, in
+	// nanoseconds: its clock is that much ahead of where it was. It comes there slowly.
+	Slew int64 `json:"slew_ns,omitempty"`
 }
 
 // Check reports what is wrong with the request.
 func (a Ask) Check() error {
 	if a.Wait < 0 || a.Wait > int(MaxWait/time.Millisecond) {
 		return fmt.Errorf("wait_ms is %d, want 0-%d", a.Wait, MaxWait/time.Millisecond)
+	}
+	if a.Slew < -int64(MaxSlew) || a.Slew > int64(MaxSlew) {
+		return fmt.Errorf("slew_ns is %d, want up to %d either way", a.Slew, int64(MaxSlew))
 	}
 	return Named{a.Run}.Check()
 }
@@ -194,9 +201,11 @@ type Counted struct {
 	// Again: the frame that was asked for is a part of another by now, begin from 0.
 	Again bool   `json:"again,omitempty"`
 	End   *Ended `json:"end,omitempty"` // with Done
-	// Extracted is that of Prepared, with Ready: for a holder that has not prepared it.
+	// Extracted is that of Prepared, where Wait is 0: for a holder that has not prepared it.
 	Extracted [][]byte `json:"extracted,omitempty"`
-	Why       string   `json:"why,omitempty"` // with Broken
+	// Begins is the instant at which it begins by its host's clock; 0: it was not told.
+	Begins int64  `json:"begins,omitempty"`
+	Why    string `json:"why,omitempty"` // with Broken
 }
 
 // Ended is what a slice says of itself in the end.
@@ -206,6 +215,7 @@ type Ended struct {
 	CPU     float64   `json:"cpu"`
 	Gap     float64   `json:"gap_seconds"`
 	Slowed  string    `json:"slowed,omitempty"`
+	When    stat.When `json:"when"`
 	Errors  []Failure `json:"errors,omitempty"`
 	Notes   []string  `json:"notes,omitempty"`
 }

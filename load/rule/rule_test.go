@@ -152,6 +152,12 @@ func TestDecide(t *testing.T) {
 	if len(doubts) != 5 {
 		t.Errorf("%q", doubts)
 	}
+	when := Self{Late: late, CPU: 0.9, Own: 3, Gap: 2 * time.Second, Slowed: "slowed", When: stat.When{Late: 3, CPU: 12.5, Own: 0.1, Gap: 7.2, Slowed: 61}}.Doubts()
+	for i, end := range []string{", worst in second 2", ", most in the 10 s until second 12", ", the first in second 0", ", until second 7", ", first in second 60"} {
+		if when[i] != doubts[i]+end {
+			t.Errorf("%q, want %q", when[i], doubts[i]+end)
+		}
+	}
 	if d := (Self{Late: late, Latency: 0.2, CPU: 0.8, Gap: time.Second}).Doubts(); d != nil {
 		t.Errorf("7 ms late of 200: %q", d)
 	}

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/skein-project/skein/load"
@@ -30,6 +31,15 @@ type Self struct {
 	Own     uint64        // requests that it could not send
 	Gap     time.Duration // the longest time for which it stood still
 	Slowed  string        // which limit slowed its users; empty: none
+	When    stat.When
+}
+
+// in names the second of a run, from 0 on, in which a window ended.
+func in(how string, at float64) string {
+	if at <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s second %d", how, int(math.Ceil(at))-1)
 }
 
 // Bounds of what is still believed of a generator.
@@ -47,20 +57,20 @@ func (s Self) Doubts() []string {
 		bound := max(lateLeast.Seconds(), latePart*s.Latency)
 		// Of few starts one alone is no doubt.
 		if p := s.Late.Quantile(min(0.99, 1-1/float64(s.Late.N))); p > bound {
-			out = append(out, fmt.Sprintf("the generator began requests %.1f ms late (p99; up to %.1f ms are fine)", p*1e3, bound*1e3))
+			out = append(out, fmt.Sprintf("the generator began requests %.1f ms late (p99; up to %.1f ms are fine)%s", p*1e3, bound*1e3, in("worst in", s.When.Late)))
 		}
 	}
 	if s.CPU > cpuMost {
-		out = append(out, fmt.Sprintf("the generator took %.0f %% of the processors (up to %.0f %% are fine)", s.CPU*100, cpuMost*100))
+		out = append(out, fmt.Sprintf("the generator took %.0f %% of the processors (up to %.0f %% are fine)%s", s.CPU*100, cpuMost*100, in("most in the 10 s until", s.When.CPU)))
 	}
 	if s.Own > 0 {
-		out = append(out, fmt.Sprintf("the generator could not send %d requests", s.Own))
+		out = append(out, fmt.Sprintf("the generator could not send %d requests%s", s.Own, in("the first in", s.When.Own)))
 	}
 	if s.Gap > gapMost {
-		out = append(out, fmt.Sprintf("the generator stood still for %s", s.Gap.Round(time.Millisecond)))
+		out = append(out, fmt.Sprintf("the generator stood still for %s%s", s.Gap.Round(time.Millisecond), in("until", s.When.Gap)))
 	}
 	if s.Slowed != "" {
-		out = append(out, s.Slowed)
+		out = append(out, s.Slowed+in("first in", s.When.Slowed))
 	}
 	return out
 }

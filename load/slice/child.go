@@ -45,6 +45,8 @@ type order struct {
 	// Redeal comes once it has started.
 	Redeal *gang.Redeal `json:"redeal,omitempty"`
 	End    bool         `json:"end,omitempty"`
+	// Slew is by how much windows are to end later than the clock says.
+	Slew *time.Duration `json:"slew,omitempty"`
 	// Until is when it sends no more, unless it is told of a later time, by the clock
 	// that goes on while the machine sleeps.
 	Until time.Duration `json:"until,omitempty"`
@@ -128,6 +130,9 @@ func run(stdin io.Reader, out *speaker) error {
 			if r := x.Redeal; r != nil && running.Load() != nil {
 				running.Load().Redeal(time.Duration(r.From)*stat.Step, pace.NewDeal(r.Shares, r.Index))
 			}
+			if x.Slew != nil && running.Load() != nil {
+				running.Load().Slew(*x.Slew)
+			}
 			if x.Start == nil {
 				continue
 			}
@@ -160,7 +165,7 @@ func run(stdin io.Reader, out *speaker) error {
 	if err != nil {
 		return err
 	}
-	x := gang.Ended{Why: r.Ended, Stopped: ctx.Err() != nil, CPU: r.Self.CPU, Gap: r.Self.Gap.Seconds(), Slowed: r.Self.Slowed, Notes: r.Notes}
+	x := gang.Ended{Why: r.Ended, Stopped: ctx.Err() != nil, CPU: r.Self.CPU, Gap: r.Self.Gap.Seconds(), Slowed: r.Self.Slowed, When: r.Self.When, Notes: r.Notes}
 	for _, one := range r.Errors[:min(len(r.Errors), gang.MaxErrors)] {
 		x.Errors = append(x.Errors, gang.Failure{Step: one.Step, Class: one.Class, Text: one.Text})
 	}

@@ -332,8 +332,9 @@ func (h *Host) Counted(ctx context.Context, a gang.Ask) gang.Counted {
 		}
 		s.heard = time.Now()
 		s.fence.told(a.After)
-		out := gang.Counted{Stage: s.now(), Why: s.why}
-		if out.Stage == gang.Ready {
+		s.slewed(time.Duration(a.Slew))
+		out := gang.Counted{Stage: s.now(), Why: s.why, Begins: s.at}
+		if a.Wait == 0 {
 			out.Extracted = s.extracted
 		}
 		known := true
@@ -372,7 +373,8 @@ type slice struct {
 	at     int64     // when it begins
 	heard  time.Time // of a holder
 	ending bool
-	turn   int // of the last redeal
+	turn   int           // of the last redeal
+	slew   time.Duration // that the process was told last
 	fence  fence
 	orders chan order    // capacity maxOrders: a start, an end, and a redeal for each host that is lost; never closed
 	news   chan struct{} // closed and made again when something changed
@@ -400,6 +402,15 @@ func (s *slice) now() gang.Stage {
 		return gang.Running
 	}
 	return s.stage
+}
+
+// slewed tells the process by how much its windows are to end later, if that is another time.
+func (s *slice) slewed(by time.Duration) {
+	if by == s.slew || s.now() != gang.Running || len(s.orders) > 0 { // then the next time
+		return
+	}
+	s.slew = by
+	s.order(order{Slew: &by})
 }
 
 func (s *slice) order(x order) {

@@ -189,6 +189,16 @@ type Gauges struct {
 	CPU   float64 // share of the processors that this process took
 }
 
+// When has the times of a run at which a generator was in doubt, in seconds: the ends of the windows
+// in which it was worst, or so for the first time. 0: in none.
+type When struct {
+	Late   float64 `json:"late,omitempty"`
+	CPU    float64 `json:"cpu,omitempty"`
+	Own    float64 `json:"own,omitempty"`
+	Gap    float64 `json:"gap,omitempty"`
+	Slowed float64 `json:"slowed,omitempty"`
+}
+
 // Point is a span of the timeline.
 type Point struct {
 	At       time.Duration // its end

@@ -1,0 +1,167 @@
+package loads
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/internal/wait"
+	"github.com/skein-project/skein/load/gang"
+	"github.com/skein-project/skein/load/slice"
+)
+
+// start has all slices begin at one instant. A holder that finds some which were told when, by one
+// before it, has the others begin then as well: those send what is due from when they were told.
+func (d *drive) start(ctx context.Context, extracted [][]byte) error {
+	found, kept := d.find(ctx)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if extracted == nil { // another holder had them made ready
+		extracted = kept
+	}
+	d.say("clocks are read")
+	var asking sync.WaitGroup
+	for i, p := range d.parts {
+		if found[i].Stage != "" {
+			asking.Go(func() { found[i].Clock = d.clockOf(ctx, p, clockAsks) })
+		}
+	}
+	asking.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	at, begun, known := gang.Begun(found)
+	if !begun {
+		at, known = slice.Clock()+int64(startAhead), true
+	}
+	if known {
+		d.set(func() {
+			d.at, d.began = at, time.Now().Add(time.Duration(at-slice.Clock()))
+			for i, p := range d.parts {
+				if begun && found[i].Begins != 0 {
+					p.begins = found[i].Begins
+				} else {
+					p.begins = at + found[i].Clock.Ahead
+				}
+				p.read(found[i].Clock, at, 0)
+			}
+		})
+	}
+	for i, p := range d.parts {
+		switch f := found[i]; {
+		case begun && f.Stage != gang.Ready: // it goes on, or who follows it hears why not
+		case !known:
+			d.lose(p, "it was not told when to begin, and nobody knows when the others do")
+		case d.c.plan.Setup != nil && extracted == nil && (i > 0 || f.Stage != gang.Ready):
+			d.lose(p, fmt.Sprintf("what setup left is lost with %s", d.parts[0].host))
+		case !f.Clock.OK:
+			d.lose(p, "its clock could not be read")
+		default:
+			asking.Go(func() {
+				_, err := forward.AskHost(ctx, d.l.o.Remote, forward.LoadStart, p.host, holder, gang.Start{
+					Run: d.id, Attempt: uint64(d.term), At: at + f.Clock.Ahead, Extracted: extracted,
+				})
+				if err != nil {
+					d.lose(p, "it was not started: "+err.Error())
+				}
+			})
+		}
+	}
+	asking.Wait()
+	return ctx.Err()
+}
+
+// find asks how far the slices are, for as long as a host may be silent, and what the first of
+// them extracted.
+func (d *drive) find(ctx context.Context) (out []gang.Found, extracted [][]byte) {
+	out = make([]gang.Found, len(d.parts))
+	var asking sync.WaitGroup
+	for i, p := range d.parts {
+		asking.Go(func() {
+			for until := time.Now().Add(lostAfter); p.lost == "" && time.Now().Before(until) && ctx.Err() == nil; _ = wait.For(ctx, askPause) {
+				x, err := forward.AskHost(ctx, d.l.o.Remote, forward.LoadCounted, p.host, holder, gang.Ask{Run: d.id})
+				if err == nil {
+					if out[i] = (gang.Found{Stage: x.Stage, Begins: x.Begins}); i == 0 {
+						extracted = x.Extracted
+					}
+					return
+				}
+			}
+		})
+	}
+	asking.Wait()
+	return out, extracted
+}
+
+// clockOf reads the clock of a host.
+func (d *drive) clockOf(ctx context.Context, p *part, asks int) gang.Reading {
+	ctx, cancel := context.WithTimeout(ctx, clockWait)
+	defer cancel()
+	var samples []gang.Sample
+	for range asks {
+		x := gang.Sample{Asked: slice.Clock()}
+		said, err := forward.AskHost(ctx, d.l.o.Remote, forward.LoadClock, p.host, holder, gang.Named{Run: d.id})
+		if x.Answered, x.Said = slice.Clock(), said.Now; err == nil {
+			samples = append(samples, x)
+		}
+	}
+	ahead, uncertain, ok := gang.Offset(samples)
+	return gang.Reading{Ahead: ahead, Uncertain: uncertain, OK: ok}
+}
+
+// keepTime reads the clock of a host again and again, as long as it takes part.
+func (d *drive) keepTime(ctx context.Context, p *part) {
+	for wait.For(ctx, clockEvery) == nil {
+		r := d.clockOf(ctx, p, clockAgain)
+		d.mu.Lock()
+		over := p.over()
+		if d.at != 0 && !over {
+			p.read(r, d.at, time.Duration(slice.Clock()-d.at))
+		}
+		d.mu.Unlock()
+		if over {
+			return
+		}
+	}
+}
+
+// timed is what is known of the clock of a host that takes part. The drive's mutex guards it.
+type timed struct {
+	clock  int64 // how uncertain its start is, in nanoseconds
+	begins int64 // by its own clock; 0: not known
+	slew   int64 // by how much its windows are to end later than that says
+	off    int64 // by how much its clock went further than the holder's since the start
+	unsure int64 // how uncertain that is
+	when   time.Duration
+	seen   bool   // it was read
+	moved  string // in doubt; empty: nothing is
+}
+
+// settling is in how much of a run a reading still tells when it began: clocks are apart by 50
+// millionths at most, which is 3 ms by then.
+const settling = time.Minute
+
+// read takes in what a reading of the clock says, at a time of a run that began at an instant of the
+// holder's.
+func (t *timed) read(r gang.Reading, at int64, when time.Duration) {
+	if !r.OK || t.begins == 0 {
+		return
+	}
+	off := at + r.Ahead - t.begins
+	least := max(off, -off) + r.Uncertain
+	switch moved := max(off-t.off, t.off-off); {
+	case !t.seen:
+		t.clock = least
+	case moved > r.Uncertain+t.unsure+int64(clockMost):
+		if t.moved == "" {
+			t.moved = fmt.Sprintf("its clock moved by %s beside the holder's between second %d and %d", time.Duration(moved).Round(time.Millisecond), int(t.when.Seconds()), int(when.Seconds()))
+		}
+	case when <= settling && t.moved == "":
+		t.clock = min(t.clock, least)
+	}
+	t.slew = gang.Slew(at, t.begins, r, t.slew)
+	t.off, t.unsure, t.when, t.seen = off, r.Uncertain, when, true
+}
