@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -65,8 +67,9 @@ type LoadStopRequest struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// LoadLive answers GET /v1/load/{id}/live: what was counted since a position. All of them
-// together, from the first with Again on, are the result, to the count.
+// LoadLive answers GET /v1/load/{id}/live, and is a line of GET /v1/load/{id}/follow: what was
+// counted since a position. All of them together, from the first with Again on, are the result, to
+// the count.
 type LoadLive struct {
 	Header
 	State event.LoadState `json:"state"`
@@ -198,6 +201,31 @@ func (c *Client) StopLoad(ctx context.Context, id string, req LoadStopRequest) (
 func (c *Client) LoadLive(ctx context.Context, id, after string, wait time.Duration) (LoadLive, error) {
 	q := url.Values{"after": {after}, "wait_ms": {strconv.FormatInt(wait.Milliseconds(), 10)}}
 	return get[LoadLive](ctx, c, "/v1/load/"+url.PathEscape(id)+"/live?"+q.Encode())
+}
+
+// FollowLoad calls f with what is counted in one, until it has ended, reconnecting when the daemon
+// restarts: each count is told once, over any number of connections and daemons, but where one
+// says Again.
+func (c *Client) FollowLoad(ctx context.Context, id string, o FollowOptions, f func(LoadLive) error) error {
+	after := ""
+	return c.follow(ctx, o, func(ctx context.Context) error {
+		ended := false
+		err := c.stream(ctx, "/v1/load/"+url.PathEscape(id)+"/follow"+o.query(url.Values{"after": {after}}), nil, func(line []byte) error {
+			var x LoadLive
+			if err := json.Unmarshal(line, &x); err != nil {
+				return fmt.Errorf("load test %s: %w: %w", id, ErrAnswer, err)
+			}
+			if err := f(x); err != nil {
+				return err
+			}
+			after, ended = x.Next, x.State == event.LoadEnded
+			return nil
+		})
+		if ended && errors.Is(err, errStreamEnd) {
+			return ErrStop
+		}
+		return err
+	})
 }
 
 // LoadReport gets the report of one that has ended.

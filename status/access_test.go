@@ -91,7 +91,7 @@ var rights = map[access.Right][]string{
 		"GET /v1/jobs", "GET /v1/jobs/{id}", "GET /v1/jobs/{id}/explain", "GET /v1/jobs/{id}/map",
 		"GET /v1/jobs/{id}/series", "GET /v1/jobs/{id}/history", "GET /v1/replay", "GET /v1/jobs/{id}/watch",
 		"GET /v1/jobs/{id}/chunks", "GET /v1/jobs/{id}/logs", "GET /v1/jobs/{id}/outputs", "GET /v1/jobs/{id}/outputs/{chunk}/{name}", "GET /v1/events/{node}/{inc}/{seq}", "GET /v1/events", "GET /v1/watch",
-		"GET /v1/load", "GET /v1/load/{id}", "GET /v1/load/{id}/report", "GET /v1/load/{id}/live", "GET /v1/workflows", "GET /v1/workflows/{id}", "GET /v1/schedules", "GET /v1/schedules/{id}",
+		"GET /v1/load", "GET /v1/load/{id}", "GET /v1/load/{id}/report", "GET /v1/load/{id}/live", "GET /v1/load/{id}/follow", "GET /v1/workflows", "GET /v1/workflows/{id}", "GET /v1/schedules", "GET /v1/schedules/{id}",
 	},
 	access.Use: {
 		"POST /v1/jobs", "POST /v1/jobs/{id}/stop", "POST /v1/jobs/{id}/release", "PUT /v1/artefacts",

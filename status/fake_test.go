@@ -29,6 +29,7 @@ type fake struct {
 	fakeonion.Backend
 	fakeoutside.Registry
 	fakeflows.Control
+	live      func(after string) (api.LoadLive, error) // nil: as Control has it
 	links     api.Links
 	moreOfJob chan struct{} // what a JobWatch says beyond the log; nil: nothing
 	mu        sync.Mutex
@@ -57,6 +58,13 @@ type fake struct {
 
 func newFake() *fake {
 	return &fake{changed: make(chan struct{}), job: api.Job{ID: jobA, State: job.Running}, holder: "n1"}
+}
+
+func (f *fake) LoadLive(ctx context.Context, id event.LoadID, after string, wait time.Duration) (api.LoadLive, error) {
+	if f.live == nil {
+		return f.Control.LoadLive(ctx, id, after, wait)
+	}
+	return f.live(after)
 }
 
 func (f *fake) Directory() *access.Directory {

@@ -91,6 +91,7 @@ func (hs *handlers) table() []route {
 		get(access.Read, "/v1/load/{id}", loads.One(b)),
 		slow(get(access.Read, "/v1/load/{id}/report", loads.Report(b))),
 		slow(get(access.Read, "/v1/load/{id}/live", loads.Live(b), loads.LiveParams...)),
+		streamed("/v1/load/{id}/follow", loads.Follow(b, b.Header, hs.followers, hs.places), loads.FollowParams, api.LoadLive{}),
 		get(access.Read, "/v1/schedules", workflows.Schedules(b)),
 		get(access.Read, "/v1/schedules/{id}", workflows.Schedule(b)),
 		streamed("/v1/jobs/{id}/watch", hs.watchJob, nil, api.Job{}),

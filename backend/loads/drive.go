@@ -108,6 +108,7 @@ type drive struct {
 	marks []report.Mark
 	began time.Time
 	at    int64 // the same by the clock that load tests go by; 0: not known
+	told  int   // up to which window followers are told: what was judged
 }
 
 // part is what is known of one host's slice.
@@ -123,8 +124,10 @@ type part struct {
 	// pending are frames that are not judged yet; own is of all that were, without warm-up.
 	pending []stat.Frame
 	own     stat.Own
+	told    uint64 // behind the frames that were judged
 	last    stat.Gauges
 	heard   time.Time // when its last answer came
+	behind  time.Time // since when windows wait for it; zero: none does
 }
 
 func (p *part) over() bool { return p.lost != "" || p.end != nil }
@@ -236,6 +239,11 @@ func (d *drive) set(f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f()
+	d.tell()
+}
+
+// tell tells who waits, with d.mu.
+func (d *drive) tell() {
 	close(d.news)
 	d.news = make(chan struct{})
 }

@@ -159,7 +159,11 @@ func (d *drive) follow(ctx context.Context, b event.LoadRun) error {
 			watchers.Go(func() { d.redistribute(watching, b, lost) })
 		}
 		d.mu.Lock()
+		before := d.told
 		why := j.advance(time.Now(), false)
+		if d.told != before {
+			d.tell()
+		}
 		over, stop := true, false
 		for _, p := range d.parts {
 			over = over && p.over()
@@ -259,7 +263,6 @@ type judging struct {
 	warmN int
 	peak  stat.Gauges
 	ended string
-	due   time.Time // since when the next window waits
 	bad   error
 }
 
@@ -275,23 +278,23 @@ func newJudging(d *drive) *judging {
 func (j *judging) advance(now time.Time, last bool) (why string) {
 	for {
 		end := (j.n + 1) * judged
-		told, some := true, false
+		waits, some := false, false
 		for _, p := range j.d.parts {
 			some = some || p.shelf.At() >= end
-			told = told && (p.over() || p.shelf.At() >= end)
 		}
-		if !some && !last {
+		for _, p := range j.d.parts {
+			switch {
+			case p.over() || p.shelf.At() >= end:
+				p.behind = time.Time{}
+			case some && p.behind.IsZero():
+				p.behind, waits = now, true
+			case some: // it was waited for: windows behind it need not again
+				waits = waits || now.Sub(p.behind) < lagging
+			}
+		}
+		if (!some || waits) && !last {
 			return why
 		}
-		if !told && !last {
-			if j.due.IsZero() {
-				j.due = now
-			}
-			if now.Sub(j.due) < lagging {
-				return why
-			}
-		}
-		j.due = time.Time{}
 		if last && !j.pending() {
 			return why
 		}
@@ -316,6 +319,7 @@ func (j *judging) window(end int, rest bool) *rule.Outcome {
 		n := 0
 		for ; n < len(p.pending) && (rest || p.pending[n].At <= end); n++ {
 			f := p.pending[n]
+			p.told = f.Last + 1
 			to := all
 			if f.Warm {
 				to = j.warm
@@ -342,6 +346,7 @@ func (j *judging) window(end int, rest bool) *rule.Outcome {
 		return nil
 	}
 	j.n++
+	j.d.told = end
 	at := time.Duration(end) * stat.Step
 	if j.shown.Iterations+j.shown.All().Count() > 0 {
 		j.shown.Add(all)
@@ -361,6 +366,7 @@ func (j *judging) window(end int, rest bool) *rule.Outcome {
 func (j *judging) result(stopped bool) *report.Report {
 	d := j.d
 	j.advance(time.Now(), true)
+	d.told = math.MaxInt
 	j.line.End()
 	r := &report.Run{
 		Started: d.began, Length: j.judge.Length(), Warmup: time.Duration(min(j.n*judged, j.warmN)) * stat.Step, Whole: j.judge.Whole(), Warm: j.warm,
@@ -442,6 +448,7 @@ func (d *drive) finish(ctx context.Context, j *judging, told bool, now fold.Run)
 	}
 	d.mu.Lock()
 	doc := j.result(now.Stop != "" && j.ended == "" && (told || d.cut()))
+	d.tell()
 	bad := j.bad
 	d.mu.Unlock()
 	if bad != nil {

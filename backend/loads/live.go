@@ -124,8 +124,9 @@ func position(text string, hosts int) []uint64 {
 	return out
 }
 
-// since tells what was counted since a position. more: there is something new; else news
-// is closed when there is.
+// since tells what was counted since a position, up to the last window that was judged: what hosts
+// tell one after the other comes together. more: there is something new; else news is closed when
+// there is.
 func (d *drive) since(after string) (out api.LoadLive, more bool, news chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -155,7 +156,7 @@ func (d *drive) since(after string) (out api.LoadLive, more bool, news chan stru
 	series, checks := len(d.c.plan.Steps), len(d.c.plan.Checks)
 	all, warm := stat.NewBank(series, checks), stat.NewBank(series, checks)
 	next := make([]string, len(d.parts))
-	span, shares := 0, 0
+	begins, shares := 0, 0 // begins: which windows are new, of hosts that did not tell late
 	for _, p := range d.parts {
 		shares += p.share
 	}
@@ -163,8 +164,11 @@ func (d *drive) since(after string) (out api.LoadLive, more bool, news chan stru
 	for i, p := range d.parts {
 		one := api.LoadHostLive{Host: p.host, Stage: p.stageBeside(furthest), At: (time.Duration(p.shelf.At()) * stat.Step).Seconds(), CPU: p.last.CPU, Clock: time.Duration(p.clock).Seconds(), Share: float64(p.share) / float64(shares), Lost: p.lost}
 		var own stat.Own
-		end, covers := from[i], 0
+		end, some := from[i], false
 		for _, f := range lists[i] {
+			if f.Last >= p.told {
+				break // of a window that others have not told yet, or it comes with the next one
+			}
 			to := all
 			if f.Warm {
 				to = warm
@@ -176,18 +180,21 @@ func (d *drive) since(after string) (out api.LoadLive, more bool, news chan stru
 				own.AddWire(f.Bank)
 			}
 			end, more = f.Last+1, true
-			covers += f.Span
+			if !some {
+				some, begins = true, max(begins, f.At-f.Span)
+			}
 		}
 		one.Requests, one.LateP99 = own.Sent(), live.Times(&own.Late).P99
-		span = max(span, covers)
 		next[i] = strconv.FormatUint(end, 10)
-		out.At = max(out.At, one.At)
 		if !p.over() && !p.silent(furthest) {
 			out.Users, out.Queue = out.Users+p.last.Users, out.Queue+p.last.Queue
 		}
 		out.Hosts = append(out.Hosts, one)
 	}
-	out.Next, out.Seconds = strings.Join(next, "."), (time.Duration(span) * stat.Step).Seconds()
+	out.Next, out.At = strings.Join(next, "."), (time.Duration(min(furthest, d.told)) * stat.Step).Seconds()
+	if more {
+		out.Seconds = max(0, out.At-(time.Duration(begins)*stat.Step).Seconds())
+	}
 	out.Warm = out.At <= d.c.plan.Warmup.Seconds() && d.c.plan.Warmup > 0
 	out.Latency, out.Phases = live.Times(&all.All().Times[stat.Latency]), live.Phases(all)
 	out.Planned = pace.Rate(d.c.plan, time.Duration(out.At*float64(time.Second)))

@@ -82,16 +82,10 @@ func submit(ctx context.Context, c *api.Client, scenario string) (string, error)
 
 // follow tells what is heard of a test, to its end.
 func follow(ctx context.Context, c *api.Client, id string, heard func(api.LoadLive)) error {
-	for after := ""; ; {
-		x, err := c.LoadLive(ctx, id, after, time.Second)
-		if err != nil {
-			return err
-		}
-		after = x.Next
-		if heard(x); x.State == event.LoadEnded {
-			return nil
-		}
-	}
+	return c.FollowLoad(ctx, id, api.FollowOptions{Retry: func(err error) error { return err }}, func(x api.LoadLive) error {
+		heard(x)
+		return nil
+	})
 }
 
 // start has each host send one request, at the start, and says how far apart they came.

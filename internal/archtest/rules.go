@@ -212,7 +212,7 @@ var adapters = map[string][]string{
 	"api":                nil,
 	"client":             {"api"},
 	"status/door":        {"api"},
-	"status/loads":       {"api", "status/door", "status/openapi"},
+	"status/loads":       {"api", "status/door", "status/openapi", "status/stream"},
 	"status/joblogs":     {"api", "status/door", "status/openapi", "status/query", "status/reserves", "status/stream"},
 	"status/joboutputs":  {"api", "status/door"},
 	"status/debug":       {"api", "status/door", "status/openapi"},

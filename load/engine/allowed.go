@@ -1,14 +1,10 @@
 package engine
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/skein-project/skein/load"
@@ -18,9 +14,6 @@ import (
 
 // ProofPath is where a target shows that it is meant, by the id of the cluster.
 const ProofPath = "/.well-known/skein-load"
-
-// maxProof bounds what is read of such an answer.
-const maxProof = 4 << 10
 
 // prove asks a target that must show that it is meant; once it has, it is believed.
 func (n *network) prove(ctx context.Context, o *origin) error {
@@ -60,24 +53,7 @@ func (n *network) askProof(ctx context.Context, o *origin) error {
 		}
 		c = secure
 	}
-	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nConnection: close\r\n\r\n", ProofPath, o.Host, n.o.Agent); err != nil {
-		return err
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(io.LimitReader(c, h1.MaxHead)), nil)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxProof))
-	switch {
-	case err != nil:
-		return err
-	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("the status is %d", resp.StatusCode)
-	case strings.TrimSpace(string(text)) != n.o.Proof || n.o.Proof == "":
-		return fmt.Errorf("it is %.60q", text)
-	}
-	return nil
+	return h1.Says(c, o.Host, ProofPath, n.o.Agent, n.o.Proof)
 }
 
 // room waits until one connection more may be open.

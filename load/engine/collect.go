@@ -30,7 +30,7 @@ type collector struct {
 	warm   int // windows of the warm-up
 	n      int // windows so far
 	drops  uint64
-	self   doubts
+	self   clock.Doubts
 	cpu    clock.Meter
 	harm   rule.Harm
 	cutAt  time.Time
@@ -42,48 +42,6 @@ func newCollector(e *Engine) *collector {
 		e: e, res: &report.Run{Warm: stat.NewBank(s, c)}, judge: rule.NewJudge(e.o.Rules, s, c), window: stat.NewBank(s, c), second: stat.NewBank(s, c), frame: framed{bank: stat.NewBank(s, c)},
 		warm: int(e.o.Plan.Warmup / stat.Step), cpu: clock.NewMeter(stat.Step),
 	}
-}
-
-// doubts are what a collector saw of its own generator.
-type doubts struct {
-	gap  time.Duration // the longest for which it stood still
-	late float64       // p99 of the worst second
-	when stat.When
-	slew time.Duration // by how much windows end later than the clock says
-}
-
-// look notes what is in doubt in the window that ended at a time.
-func (d *doubts) look(c *collector, at float64) {
-	w := &d.when
-	if w.CPU == 0 || c.cpu.Risen() {
-		w.CPU = at
-	}
-	for i := range c.window.Series {
-		if w.Own == 0 && c.window.Series[i].Classes[load.Generator] > 0 {
-			w.Own = at
-		}
-	}
-	if w.Slowed == 0 && c.e.slowedBy() != "" {
-		w.Slowed = at
-	}
-}
-
-// second notes how late requests began in the second that ended at a time.
-func (d *doubts) second(late *stat.Hist, at float64) {
-	if late.N == 0 {
-		return
-	}
-	if p := late.Quantile(0.99); p > d.late {
-		d.late, d.when.Late = p, at
-	}
-}
-
-// maxSlew is by how much the end of a window may be moved beside the one before.
-const maxSlew = time.Millisecond
-
-// due is when the next window ends, since the run began.
-func (c *collector) due() time.Duration {
-	return time.Duration(c.n+1)*stat.Step + c.self.slew
 }
 
 // take has what all shards counted in the window.
@@ -153,10 +111,8 @@ func (c *collector) count(ctx context.Context, done <-chan struct{}) {
 // catchUp counts the windows that have ended.
 func (c *collector) catchUp(length time.Duration) {
 	now := time.Since(c.e.began)
-	if late := now - max(c.due(), c.e.joined); late > c.self.gap {
-		c.self.gap, c.self.when.Gap = late, now.Seconds()
-	}
-	for first := true; c.due() <= now; first = false {
+	c.self.Behind(now-max(c.self.End(c.n+1), c.e.joined), now)
+	for first := true; c.self.End(c.n+1) <= now; first = false {
 		c.one(first, length)
 	}
 }
@@ -191,7 +147,7 @@ func (c *collector) one(first bool, length time.Duration) {
 		c.window.Reset()
 	}
 	c.n++
-	c.self.slew += max(-maxSlew, min(maxSlew, time.Duration(c.e.slew.Load())-c.self.slew))
+	c.self.Slew(time.Duration(c.e.slew.Load()))
 	at := time.Duration(c.n) * stat.Step
 	var g stat.Gauges
 	for _, t := range c.e.traffics {
@@ -211,7 +167,7 @@ func (c *collector) one(first bool, length time.Duration) {
 	if c.harm.Next(c.window) && !c.e.o.AllowBreak {
 		c.e.end("more than half of the requests failed for 30 s: the target breaks")
 	}
-	c.self.look(c, at.Seconds())
+	c.self.Window(at.Seconds(), c.cpu.Risen(), c.window.Ended(load.Generator) > 0, c.e.slowedBy() != "")
 	c.second.Add(c.window)
 	c.frame.bank.Add(c.window)
 	if c.n == c.warm || c.n%int(time.Second/stat.Step) == 0 {
@@ -219,7 +175,7 @@ func (c *collector) one(first bool, length time.Duration) {
 	}
 	if c.n%int(time.Second/stat.Step) == 0 {
 		if c.n > c.warm { // else it is not judged
-			c.self.second(&c.second.OwnLate, at.Seconds())
+			c.self.Second(at.Seconds(), &c.second.OwnLate)
 		}
 		c.tell(at, length, g)
 		c.second.Reset()

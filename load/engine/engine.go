@@ -537,11 +537,10 @@ func NewSeed() uint64 { return rand.Uint64() }
 // selfOf is what the generator knows of itself.
 func (e *Engine) selfOf(c *collector) rule.Self {
 	all := c.judge.Whole().All()
-	s := rule.Self{Late: &c.judge.Whole().OwnLate, CPU: c.cpu.Most(), Own: all.Classes[load.Generator], Gap: c.self.gap, When: c.self.when}
+	s := rule.Self{Late: &c.judge.Whole().OwnLate, CPU: c.cpu.Most(), Own: all.Classes[load.Generator], Gap: c.self.Gap, When: c.self.When, Slowed: e.slowedBy()}
 	if h := &all.Times[0]; h.N > 0 {
 		s.Latency = h.Quantile(0.5)
 	}
-	s.Slowed = e.slowedBy()
 	return s
 }
 

@@ -287,10 +287,10 @@ func (h *Host) Redeal(x gang.Redeal) error {
 		return errors.New("nothing is prepared")
 	case s.now() != gang.Armed && s.now() != gang.Running:
 		return fmt.Errorf("it is %s", s.now())
-	case x.Turn <= s.turn:
+	case x.Turn <= s.last.turn:
 		return nil
 	}
-	s.heard, s.turn = time.Now(), x.Turn
+	s.heard, s.last.turn = time.Now(), x.Turn
 	s.order(order{Redeal: &x})
 	return nil
 }
@@ -373,11 +373,16 @@ type slice struct {
 	at     int64     // when it begins
 	heard  time.Time // of a holder
 	ending bool
-	turn   int           // of the last redeal
-	slew   time.Duration // that the process was told last
+	last   last
 	fence  fence
 	orders chan order    // capacity maxOrders: a start, an end, and a redeal for each host that is lost; never closed
 	news   chan struct{} // closed and made again when something changed
+}
+
+// last is what the process was told last.
+type last struct {
+	turn int           // of a redeal
+	slew time.Duration // by how much windows end later
 }
 
 // counts are what it said of itself.
@@ -406,10 +411,10 @@ func (s *slice) now() gang.Stage {
 
 // slewed tells the process by how much its windows are to end later, if that is another time.
 func (s *slice) slewed(by time.Duration) {
-	if by == s.slew || s.now() != gang.Running || len(s.orders) > 0 { // then the next time
+	if by == s.last.slew || s.now() != gang.Running || len(s.orders) > 0 { // then the next time
 		return
 	}
-	s.slew = by
+	s.last.slew = by
 	s.order(order{Slew: &by})
 }
 

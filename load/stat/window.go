@@ -182,6 +182,14 @@ func (b *Bank) AllChecks() (t Tally) {
 	return t
 }
 
+// Ended is how many requests ended so.
+func (b *Bank) Ended(as load.Class) (n uint64) {
+	for i := range b.Series {
+		n += b.Series[i].Classes[as]
+	}
+	return n
+}
+
 // Gauges are what is at a time, not what was within one.
 type Gauges struct {
 	Users int     // that are busy

@@ -34,7 +34,7 @@ var of = map[string]overload.Lane{
 	post + "/v1/workflows": overload.Submit, post + "/v1/workflows/{id}/retry": overload.Submit,
 
 	post + "/v1/load": overload.Submit, post + "/v1/load/{id}/stop": overload.Control, get + "/v1/load": overload.List, get + "/v1/load/{id}": overload.Status,
-	get + "/v1/load/{id}/live": overload.List, get + "/v1/load/{id}/report": overload.List,
+	get + "/v1/load/{id}/live": overload.List, get + "/v1/load/{id}/follow": overload.List, get + "/v1/load/{id}/report": overload.List,
 	get + "/v1/jobs/{id}": overload.Status, get + "/v1/jobs/{id}/explain": overload.Status, get + "/v1/jobs/{id}/map": overload.Status,
 	put + "/v1/schedules/{id}": overload.Status, remove + "/v1/schedules/{id}": overload.Control,
 	post + "/v1/schedules/{id}/pause": overload.Control, post + "/v1/schedules/{id}/resume": overload.Submit, post + "/v1/schedules/{id}/run": overload.Submit,

@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/status/openapi"
+	"github.com/skein-project/skein/status/stream"
 )
 
 const (
@@ -104,6 +105,88 @@ func Live(c Control) func(*http.Request) (api.LoadLive, error) {
 			return api.LoadLive{}, err
 		}
 		return c.LoadLive(r.Context(), id, after, time.Duration(wait)*time.Millisecond) //nolint:gosec // at most maxWait
+	}
+}
+
+// FollowParams are those of Follow.
+var FollowParams = []openapi.Param{
+	{Name: "after", Type: "", About: "the position to go on from, `next` of the line before; none: from the beginning"},
+	{Name: "step_ms", Type: 0, About: "a line at most that often, 200-60000 (200): what is counted meanwhile is in the next one"},
+}
+
+const (
+	// minStep bounds how often a follower is told; keepalive is when one is told that there is
+	// nothing, a third of what clients bear.
+	minStep, maxStep = 200 * time.Millisecond, time.Minute
+	keepalive        = 5 * time.Second
+	// asking is for how long one question to the holder waits for something new, pause lies between
+	// two where it was not answered, and without is for how long there may be no answer.
+	asking  = 2 * time.Second
+	pause   = 500 * time.Millisecond
+	without = 20 * time.Second
+)
+
+// Follow answers GET /v1/load/{id}/follow: what is counted, line by line, until the end of the test.
+// Whoever holds the lease is asked, from where the line before ended.
+func Follow(c Control, header func() api.Header, pool *stream.Pool, places *door.Places) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		after := r.URL.Query().Get("after")
+		if len(after) > maxCursor {
+			return api.Errorf(api.CodeInvalidRequest, "after has %d bytes", len(after))
+		}
+		step := minStep
+		if text := r.URL.Query().Get("step_ms"); text != "" {
+			ms, err := strconv.ParseUint(text, 10, 32)
+			if step = time.Duration(ms) * time.Millisecond; err != nil || step < minStep || step > maxStep { //nolint:gosec // 32 bits
+				return api.Errorf(api.CodeInvalidRequest, "step_ms is %.32q, want %d-%d", text, minStep.Milliseconds(), maxStep.Milliseconds())
+			}
+		}
+		id, err := find(c, r)
+		if err != nil {
+			return err
+		}
+		return pool.Serve(places, w, r, func(ctx context.Context, out *stream.Writer) error {
+			return follow(ctx, c, id, after, step, out, header, pool.Stopping())
+		})
+	}
+}
+
+func follow(ctx context.Context, c Control, id event.LoadID, after string, step time.Duration, out *stream.Writer, header func() api.Header, stopping <-chan struct{}) error {
+	var said api.LoadLive
+	for answered, first := time.Now(), true; ; {
+		x, err := c.LoadLive(ctx, id, after, asking)
+		switch {
+		case err == nil:
+			answered = time.Now()
+		case ctx.Err() != nil || !api.Temporary(err) || time.Since(answered) > without:
+			return err
+		}
+		rest := pause
+		if err == nil && (first || x.Again || x.Next != after || x.State != said.State || x.Doing != said.Doing) {
+			if err := out.Line(api.Complete(x, header())); err != nil {
+				return err
+			}
+			rest, said, first = step, x, false
+		} else if time.Since(out.Last) >= keepalive {
+			if err := out.Line(nil); err != nil {
+				return err
+			}
+		}
+		if err == nil {
+			if x.State == event.LoadEnded && x.Next == after {
+				return nil // all of it was told
+			}
+			if after = x.Next; x.State == event.LoadEnded {
+				rest = 0
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-stopping:
+			return stream.ErrStopping
+		case <-time.After(rest):
+		}
 	}
 }
 

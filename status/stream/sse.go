@@ -47,6 +47,8 @@ func sseName(v any) string {
 		return "chunk"
 	case api.ChunkEnd:
 		return "end"
+	case api.LoadLive:
+		return "load"
 	case api.JobLog:
 		return "log"
 	case api.StreamProblem:

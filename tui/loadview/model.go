@@ -15,8 +15,9 @@ type Options struct {
 	ID    string // of the run; empty: of this machine
 	Color bool
 	ASCII bool // the terminal has no UTF-8
-	// Stop has the test end.
+	// Stop has the test end. Mine: so does Ctrl-C, which leaves it when it is pressed again.
 	Stop func() error
+	Mine bool
 }
 
 // Messages to the model.
@@ -64,6 +65,7 @@ type Model struct {
 	scroll int
 	notice string
 	asked  bool // s was pressed once
+	ending bool // Stop was called
 }
 
 // line is what is known of the feed.
@@ -116,25 +118,35 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
+// stop has the test end.
+func (m *Model) stop() tea.Cmd {
+	m.notice, m.ending = "asked for its end", true
+	return func() tea.Msg {
+		if err := m.o.Stop(); err != nil {
+			return Said{"not ended: " + err.Error()}
+		}
+		return Said{"it ends: what is under way has 2 s"}
+	}
+}
+
 // key does what a key says.
 func (m *Model) key(key string) tea.Cmd {
 	again := m.asked
 	m.asked, m.notice = false, ""
 	switch key {
-	case "q", "ctrl+c":
+	case "q":
 		return tea.Quit
+	case "ctrl+c":
+		if !m.o.Mine || m.ending {
+			return tea.Quit
+		}
+		return m.stop()
 	case "s":
 		if !again {
 			m.asked = true
 			return nil
 		}
-		m.notice = "asked for its end"
-		return func() tea.Msg {
-			if err := m.o.Stop(); err != nil {
-				return Said{"not ended: " + err.Error()}
-			}
-			return Said{"it ends: what is under way has 2 s"}
-		}
+		return m.stop()
 	case "p":
 		m.turn(phases)
 	case "h":

@@ -177,6 +177,28 @@ func TestSums(t *testing.T) {
 	}
 }
 
+// TestInterrupted: Ctrl-C ends a test that was begun here, and leaves it when it is pressed again; of
+// one that is only looked at the first leaves it.
+func TestInterrupted(t *testing.T) {
+	stops := 0
+	o := Options{Stop: func() error { stops++; return nil }, Mine: true}
+	m := started(o, 80, 24, 2)
+	cmd := press(m, "ctrl+c")
+	if cmd == nil {
+		t.Fatal("Ctrl-C does nothing")
+	}
+	if _, quits := cmd().(tea.QuitMsg); quits || stops != 1 {
+		t.Errorf("the first Ctrl-C: %d stops, leaves %t", stops, quits)
+	}
+	if _, quits := press(m, "ctrl+c")().(tea.QuitMsg); !quits || stops != 1 {
+		t.Errorf("the second Ctrl-C: %d stops, leaves %t", stops, quits)
+	}
+	o.Mine = false
+	if _, quits := press(started(o, 80, 24, 2), "ctrl+c")().(tea.QuitMsg); !quits || stops != 1 {
+		t.Errorf("Ctrl-C of who looks: %d stops, leaves %t", stops, quits)
+	}
+}
+
 // TestKeys: s asks twice, another key takes it back; the end of a test ends the picture.
 func TestKeys(t *testing.T) {
 	stops := 0

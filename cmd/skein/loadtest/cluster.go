@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ import (
 
 const (
 	oneTest = "the id of a load test, the beginning of it, or its name"
-	// liveWait is for how long one question waits for something new.
+	// liveWait lies between two questions for a report that is not there yet.
 	liveWait = time.Second
 	// patience is how long a follower goes on that is not answered.
 	patience = time.Minute
@@ -39,6 +40,7 @@ type hostFlags struct {
 	loss   string
 	key    string
 	detach bool
+	mine   bool // what is followed was begun here: Ctrl-C ends it
 }
 
 func (h *hostFlags) add(cmd *cobra.Command) {
@@ -158,7 +160,8 @@ func (f *runFlags) runOnHosts(a *cli.App, ctx context.Context, what string, chan
 		fmt.Fprintln(a.Out, out.Run)
 		return nil
 	}
-	a.Note("load test %s; Ctrl-C leaves it, `skein load stop %s` ends it", out.Run, out.Run)
+	a.Note("load test %s; Ctrl-C ends it, a second one leaves it", out.Run)
+	f.hosts.mine = true
 	return f.follow(a, ctx, c, string(out.Run))
 }
 
@@ -168,13 +171,18 @@ func (f *runFlags) follow(a *cli.App, ctx context.Context, c *api.Client, id str
 	if err != nil {
 		return err
 	}
+	if f.hosts.mine {
+		interrupted := ctx
+		ctx = context.WithoutCancel(ctx)
+		defer f.endOn(interrupted, a, c, id)()
+	}
 	to, err := f.openOf(a, ctx, c, s, id)
 	if err != nil {
 		return err
 	}
 	defer to.close()
 	if s != nil {
-		err = s.follow(ctx, c, id, to)
+		err = s.follow(ctx, c, id, f.hosts.mine, to)
 	} else {
 		err = watchLive(a, ctx, c, id, f.ui == uiNone, to)
 	}
@@ -206,12 +214,42 @@ func (f *runFlags) follow(a *cli.App, ctx context.Context, c *api.Client, id str
 	return f.verdict(a, d)
 }
 
+// endTry is how long one try to end a test may take, and lies between two.
+const endTry = 5 * time.Second
+
+// endOn has a test end when ctx does: its report is waited for, as who is interrupted again leaves at
+// once. What it returns ends that.
+func (f *runFlags) endOn(ctx context.Context, a *cli.App, c *api.Client, id string) func() {
+	going, done := context.WithCancel(context.WithoutCancel(ctx))
+	var trying sync.WaitGroup
+	trying.Add(1)
+	told := context.AfterFunc(ctx, func() {
+		defer trying.Done()
+		for going.Err() == nil {
+			within, cancel := context.WithTimeout(going, endTry)
+			_, err := c.StopLoad(within, id, api.LoadStopRequest{Reason: "interrupted"})
+			if err == nil || !api.Temporary(err) { // it has ended, or what is followed says why not
+				cancel()
+				return
+			}
+			<-within.Done()
+			cancel()
+		}
+	})
+	return func() {
+		if done(); told() {
+			trying.Done()
+		}
+		trying.Wait()
+	}
+}
+
 // watchLive tells what a test counts, a line now and then, until it has ended.
 func watchLive(a *cli.App, ctx context.Context, c *api.Client, id string, quiet bool, to *feed) error {
 	doing, shown := "", time.Time{}
 	var total uint64
 	since := liveSum{from: -1}
-	err := ask(ctx, c, id, func(x api.LoadLive) {
+	err := hear(ctx, c, id, func(x api.LoadLive) {
 		if x.Again {
 			total, since = 0, liveSum{}
 		}
@@ -235,33 +273,23 @@ func watchLive(a *cli.App, ctx context.Context, c *api.Client, id string, quiet 
 	return err
 }
 
-// ask asks what a test counts until it has ended, or ctx has. It asks again, and whoever
-// holds the lease by then, where it is not answered; lost hears of that, nil: nobody does.
-func ask(ctx context.Context, c *api.Client, id string, heard func(api.LoadLive), lost func(error)) error {
-	after := ""
-	for last := time.Now(); ; {
-		x, err := c.LoadLive(ctx, id, after, liveWait)
-		if ctx.Err() != nil {
-			return ctx.Err()
+// hear hears what a test counts until it has ended, or ctx has. Where nobody tells it any more it
+// asks again, for a while; lost hears of that, nil: nobody does.
+func hear(ctx context.Context, c *api.Client, id string, heard func(api.LoadLive), lost func(error)) error {
+	last := time.Now()
+	return c.FollowLoad(ctx, id, api.FollowOptions{Retry: func(cause error) error {
+		if time.Since(last) > patience {
+			return cause
 		}
-		if err != nil {
-			if p, ok := errors.AsType[*api.Problem](err); ok && (p.Code == api.CodeNotFound || p.Code == api.CodeForbidden || p.Code == api.CodeInvalidRequest) || time.Since(last) > patience {
-				return err
-			}
-			if lost != nil {
-				lost(err)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(liveWait / 2):
-			}
-			continue
+		if lost != nil {
+			lost(cause)
 		}
-		last, after = time.Now(), x.Next
-		if heard(x); x.State == event.LoadEnded {
-			return nil
-		}
-	}
+		return nil
+	}}, func(x api.LoadLive) error {
+		last = time.Now()
+		heard(x)
+		return nil
+	})
 }
 
 // ciEach is how often a line is shown of a run of so many seconds.

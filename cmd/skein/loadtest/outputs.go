@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/api"
@@ -82,8 +83,8 @@ func (f *feed) send(w push.Window) {
 
 // live sends on what a follower is told.
 func (f *feed) live(x api.LoadLive) {
-	if f == nil || len(x.Steps) == 0 {
-		return
+	if f == nil || x.Seconds == 0 && !slices.ContainsFunc(x.Steps, func(s api.LoadStep) bool { return len(s.Classes) > 0 }) {
+		return // nothing was counted since
 	}
 	w := push.Window{Span: time.Duration(x.Seconds * float64(time.Second)), Users: x.Users, Queue: x.Queue, Again: x.Again}
 	for _, s := range x.Steps {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -93,19 +94,26 @@ func (s *screen) run(ctx context.Context, feed func(ctx context.Context, heard f
 	return err
 }
 
-// follow shows a test that runs on hosts. Whoever leaves it leaves it as it is.
-func (s *screen) follow(ctx context.Context, c *api.Client, id string, to *feed) error {
-	s.o.Stop = func() error {
+// follow shows a test that runs on hosts. Whoever leaves it leaves it as it is; of one that was begun
+// here that takes a second Ctrl-C, as the first one ends it.
+func (s *screen) follow(ctx context.Context, c *api.Client, id string, mine bool, to *feed) error {
+	var ends atomic.Bool
+	s.o.Mine, s.o.Stop = mine, func() error {
 		ctx, cancel := s.a.Limited(ctx)
 		defer cancel()
 		_, err := c.StopLoad(ctx, id, api.LoadStopRequest{})
+		ends.Store(err == nil)
 		return err
 	}
 	err := s.run(ctx, func(ctx context.Context, heard func(api.LoadLive), lost func(error)) error {
-		return ask(ctx, c, id, func(x api.LoadLive) { to.live(x); heard(x) }, lost)
+		return hear(ctx, c, id, func(x api.LoadLive) { to.live(x); heard(x) }, lost)
 	})
 	if errors.Is(err, loadview.ErrLeft) || ctx.Err() != nil {
 		s.a.Code = cli.ExitInterrupted
+		if ends.Load() {
+			s.a.Note("the test ends: `skein load report %s`", s.o.ID)
+			return nil
+		}
 		s.a.Note("the test goes on: `skein load watch %s`", s.o.ID)
 		return nil
 	}
