@@ -109,6 +109,8 @@ type drive struct {
 	began time.Time
 	at    int64 // the same by the clock that load tests go by; 0: not known
 	told  int   // up to which window followers are told: what was judged
+	// extracted is what setup left, once the run has begun.
+	extracted [][]byte
 }
 
 // part is what is known of one host's slice.

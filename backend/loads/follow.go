@@ -94,9 +94,12 @@ func (d *drive) watch(ctx context.Context, p *part) {
 			d.lose(p, err.Error())
 			return
 		}
-		if x.Stage == gang.Broken {
+		switch x.Stage {
+		case gang.Broken:
 			d.lose(p, x.Why)
 			return
+		case gang.Ready:
+			d.join(ctx, p)
 		}
 		if x.End != nil {
 			return

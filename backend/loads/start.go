@@ -39,7 +39,7 @@ func (d *drive) start(ctx context.Context, extracted [][]byte) error {
 	}
 	if known {
 		d.set(func() {
-			d.at, d.began = at, time.Now().Add(time.Duration(at-slice.Clock()))
+			d.extracted, d.at, d.began = extracted, at, time.Now().Add(time.Duration(at-slice.Clock()))
 			for i, p := range d.parts {
 				if begun && found[i].Begins != 0 {
 					p.begins = found[i].Begins
@@ -61,10 +61,7 @@ func (d *drive) start(ctx context.Context, extracted [][]byte) error {
 			d.lose(p, "its clock could not be read")
 		default:
 			asking.Go(func() {
-				_, err := forward.AskHost(ctx, d.l.o.Remote, forward.LoadStart, p.host, holder, gang.Start{
-					Run: d.id, Attempt: uint64(d.term), At: at + f.Clock.Ahead, Extracted: extracted,
-				})
-				if err != nil {
+				if err := d.begins(ctx, p, at+f.Clock.Ahead); err != nil {
 					d.lose(p, "it was not started: "+err.Error())
 				}
 			})
@@ -74,10 +71,36 @@ func (d *drive) start(ctx context.Context, extracted [][]byte) error {
 	return ctx.Err()
 }
 
+// begins tells a slice that is ready when it begins, by its host's clock.
+func (d *drive) begins(ctx context.Context, p *part, at int64) error {
+	_, err := forward.AskHost(ctx, d.l.o.Remote, forward.LoadStart, p.host, holder, gang.Start{
+		Run: d.id, Attempt: uint64(d.term), At: at, Extracted: d.extracted,
+	})
+	return err
+}
+
+// join has a slice begin that is ready, and was not heard of when others were told: it is tried again
+// where that does not succeed.
+func (d *drive) join(ctx context.Context, p *part) {
+	r := d.clockOf(ctx, p, clockAsks)
+	d.mu.Lock()
+	at := d.at
+	d.mu.Unlock()
+	if !r.OK || at == 0 || d.begins(ctx, p, at+r.Ahead) != nil {
+		return
+	}
+	d.set(func() {
+		p.timed = timed{begins: at + r.Ahead}
+		p.read(r, at, time.Duration(slice.Clock()-at))
+	})
+}
+
 // find asks how far the slices are, for as long as a host may be silent, and what the first of
-// them extracted.
+// them extracted. Where some have begun nobody is waited for long: what those count is to be heard.
 func (d *drive) find(ctx context.Context) (out []gang.Found, extracted [][]byte) {
 	out = make([]gang.Found, len(d.parts))
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
 	var asking sync.WaitGroup
 	for i, p := range d.parts {
 		asking.Go(func() {
@@ -86,6 +109,9 @@ func (d *drive) find(ctx context.Context) (out []gang.Found, extracted [][]byte)
 				if err == nil {
 					if out[i] = (gang.Found{Stage: x.Stage, Begins: x.Begins}); i == 0 {
 						extracted = x.Extracted
+					}
+					if x.Begins != 0 {
+						time.AfterFunc(askSpare, enough)
 					}
 					return
 				}

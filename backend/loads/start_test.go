@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/load/bundle"
 	"github.com/skein-project/skein/load/gang"
 	"github.com/skein-project/skein/load/slice"
+	"github.com/skein-project/skein/load/stat"
 )
 
 // told is a host that says how far its slice is, and remembers when it is to begin.
@@ -32,6 +33,9 @@ func (h *told) handle(r *forward.Router) {
 	forward.Handle(r, forward.LoadCounted, func(context.Context, forward.Asker, gang.Ask) (gang.Counted, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
+		if h.stage == gang.Ready && len(h.given) > 0 {
+			return gang.Counted{Stage: gang.Done, Begins: h.given[0].At, End: &gang.Ended{}}, nil
+		}
 		return gang.Counted{Stage: h.stage, Begins: h.begins}, nil
 	})
 	forward.Handle(r, forward.LoadStart, func(_ context.Context, _ forward.Asker, x gang.Start) (forward.None, error) {
@@ -129,6 +133,26 @@ func TestReadyIsTakenOver(t *testing.T) {
 		if anybody != (d.at != 0 && d.at-began <= unsure && began-d.at <= unsure) {
 			t.Errorf("%v: the run begins at %d, the holder has %d", stages, began, d.at)
 		}
+	}
+}
+
+// TestReadyIsHeardLate: a host that is heard only when the others have begun, and is ready, begins with
+// them; it is told once.
+func TestReadyIsHeardLate(t *testing.T) {
+	r, err := forward.New(forward.Options{Self: "n1", Lease: func() forward.Lease { return forward.Lease{Holder: "n1", Holding: true} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &told{stage: gang.Ready}
+	h.handle(r)
+	p := &part{host: "n1", share: 1, most: 100, shelf: stat.NewShelf(1, 0, stat.MaxShelf)}
+	d := &drive{id: event.NewLoadID("uid:1", "k"), news: make(chan struct{}), l: &Loads{o: Options{Remote: r}}, parts: []*part{p}, at: slice.Clock() - int64(time.Second), extracted: [][]byte{[]byte("t")}}
+	d.watch(t.Context(), p)
+	if len(h.given) != 1 || string(h.given[0].Extracted[0]) != "t" || p.lost != "" || p.end == nil {
+		t.Fatalf("told %d times, lost %q", len(h.given), p.lost)
+	}
+	if off := h.given[0].At - d.at; off > p.clock || off < -p.clock {
+		t.Errorf("it begins %s beside the others, its clock is uncertain by %s", time.Duration(off), time.Duration(p.clock))
 	}
 }
 
