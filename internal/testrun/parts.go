@@ -69,8 +69,11 @@ var withRace = []string{"-race", "-gcflags=crypto/internal/fips140/edwards25519/
 var slow = []struct{ pkg, cases string }{
 	{"./mesh", "^TestFakeTime$/^(Cut|Crossing|DeadPeer|Rotate|RotateBadly)$"},
 	{"./eventlog", "^Test(CrashAtEveryByte|BitFlips|RecoveryOfAMillion|DamageIsMendedAsTheErrorSays|DeletedChainsComeBack|" +
-		"PowerLoss|PowerLossOfSnapshots|PowerLossWhileFetching|ClusterSimulation|IndexFindsWhatIsThere)$"},
+		"PowerLoss|PowerLossOfSnapshots|PowerLossWhileFetching|ClusterSimulation|IndexFindsWhatIsThere|Rewind|RewindFromSnapshot)$"},
 	{"./scheduler", "^Test(Model|Outsiders|HostileVisitors|FlowHolderDiesAtEveryEvent|HolderDiesInAFlow|Attacks|Overlap|ScheduleInAZone|ZonesFarApart|FlowsOfAnOwner|HolderDiesAtATime)$"},
+	{"./coord/swim", "^Test(IdleTraffic|Loss|Partition)$"},
+	{"./coord/distance", "^TestError$"},
+	{"./pressure/gate", "^TestGoodput$"},
 	{"./store/redis", "^TestMutants$"},
 	{"./worker/executor", "^TestGuestSeesOnlyItsChunk$"}, // its runner compiles a module of Go
 	{"./load/hook", "^TestCall$"},                        // so does this, and the next
