@@ -59,8 +59,12 @@ func TestReadyIsTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, stages := range [][]gang.Stage{
-		{gang.Armed, gang.Ready, gang.Ready}, {gang.Ready, gang.Running, gang.Ready}, {gang.Ready, gang.Armed, gang.Done}, {gang.Running, gang.Armed, gang.Armed},
-		{gang.Ready, gang.Ready, gang.Ready}, {gang.Unknown, gang.Armed, gang.Ready},
+		{gang.Armed, gang.Ready, gang.Ready},
+		{gang.Ready, gang.Running, gang.Ready},
+		{gang.Ready, gang.Armed, gang.Done},
+		{gang.Running, gang.Armed, gang.Armed},
+		{gang.Ready, gang.Ready, gang.Ready},
+		{gang.Unknown, gang.Armed, gang.Ready},
 	} {
 		began := slice.Clock() + int64(time.Second)
 		all := map[cluster.NodeID]*told{}
