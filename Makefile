@@ -181,6 +181,7 @@ prove-workflows: build ## the log of a run cut behind each event, 100 000 random
 # About 25 minutes, and 4 GB of disk for a while.
 prove-access: build ## users, roles, streams and limits three times over, parsers fuzzed, hosts and users of real clusters (over TLS too), 10 M events looked through
 	$(GO) test -race -count=3 -timeout 60m ./access ./status/... ./realtime/... ./client ./backend/groupsync ./backend/outside ./gateway ./gateway/registry ./eventlog/state/registry ./scheduler/plan/eligible
+	SKEIN_PROVE=1 $(GO) test -race -count=3 -timeout 30m -run LogOnce ./realtime
 	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./access ./status ./realtime/delta ./eventlog/index ./gateway/auth ./gateway/registry ./cluster/event"
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'HostsAccept|UserFromOutside|UsersOverTheMesh|CurlOfDocuments|WatchGoesOn|ManyFollowers|RegistryOutlives|Gateways' ./internal/demo
 	SKEIN_PROVE=1 $(GO) test -run xxx -bench 'Verify|Signed' -benchtime 2s -benchmem ./access ./status
