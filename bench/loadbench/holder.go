@@ -334,8 +334,10 @@ func carryOut(at string, length time.Duration) (float64, error) {
 	l := loads.New(loads.Options{
 		Self: "holder", Log: m, Scheduler: m, Remote: r, Host: own, Members: func() []cluster.NodeID { return members }, Holder: func() cluster.NodeID { return "holder" },
 		Get: m.get, Kept: m.get, Spread: func(context.Context, []cluster.Hash) error { return nil }, AwaitHolder: func(context.Context) error { return nil },
-		Keep:  func(io.Reader, int64) (cluster.Hash, error) { return cluster.Hash{2}, nil },
-		Watch: func(ctx context.Context, q forward.LoadWatch) (api.LoadLive, error) { return forward.AskHolder(ctx, r, forward.WatchLoad, "holder", q) },
+		Keep: func(io.Reader, int64) (cluster.Hash, error) { return cluster.Hash{2}, nil },
+		Watch: func(ctx context.Context, q forward.LoadWatch) (api.LoadLive, error) {
+			return forward.AskHolder(ctx, r, forward.WatchLoad, "holder", q)
+		},
 		Aware: func(event.Kind) error { return nil }, Logger: zerolog.New(os.Stderr).Level(zerolog.WarnLevel),
 	})
 	l.Handle(r)
