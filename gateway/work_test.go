@@ -218,6 +218,13 @@ func (f *floor) listen(id cluster.NodeID, token string) (*centrifuge.Client, <-c
 	case <-time.After(20 * time.Second):
 		f.t.Fatal("no connection")
 	}
+	// The server says that it is subscribed a moment before it is, and pushes nothing between; what
+	// it is asked next it answers after that.
+	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := sub.Presence(ctx); err == nil || ctx.Err() != nil {
+		f.t.Fatalf("who else listens: %v, want that it cannot be asked", err)
+	}
 	return c, pushes
 }
 
