@@ -29,8 +29,9 @@ const (
 	prepareLook = 300 * time.Millisecond
 	busyPause   = 2 * time.Second
 	retries     = 3
-	// startAhead is how far ahead the start lies.
-	startAhead = 2 * time.Second
+	// startAhead is how far ahead the start lies: in the middle between two asks for what was counted,
+	// so that hosts have nothing else to do then.
+	startAhead = 2*time.Second + askWait/2
 	// clockAsks is how often a clock is asked before the start, of which the fastest answer counts,
 	// and clockAgain each clockEvery from then on.
 	clockAsks  = 8
