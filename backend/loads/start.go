@@ -3,6 +3,7 @@ package loads
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -140,7 +141,7 @@ func (d *drive) clockOf(ctx context.Context, p *part, asks int) gang.Reading {
 
 // keepTime reads the clock of a host again and again, as long as it takes part.
 func (d *drive) keepTime(ctx context.Context, p *part) {
-	for wait.For(ctx, clockEvery) == nil {
+	for pause := rand.N(clockEvery); wait.For(ctx, pause) == nil; pause = clockEvery { // not of all hosts at once
 		r := d.clockOf(ctx, p, clockAgain)
 		d.mu.Lock()
 		over := p.over()
