@@ -167,8 +167,9 @@ var adapters = map[string][]string{
 	"forward":            {"api"},
 	"load/clock":         nil,
 	"load/cookies":       nil,
-	"load/engine":        {"load/clock", "load/cookies", "load/h1", "load/hold", "load/hook", "load/tally", "load/ws"},
+	"load/engine":        {"load/clock", "load/cookies", "load/h1", "load/h2", "load/hold", "load/hook", "load/tally", "load/ws"},
 	"load/h1":            nil,
+	"load/h2":            {"load/h1"},
 	"load/hold":          nil,
 	"load/hook":          nil,
 	"load/live":          {"api"},
@@ -305,7 +306,7 @@ var top = map[string][]string{
 	"cmd/skein/jobs":       {"internal/wait", "offline", "api", "client", "config", "present", "cmd/skein/cli", "cmd/skein/joblogs", "cmd/skein/joboutputs", "cmd/skein/jobtrace", "cmd/skein/workers"},
 	"cmd/skein/local":      {"daemon", "docs", "docs/topics", "offline", "outside", "internal/certfile", "internal/demo", "api", "client", "config", "present", "web", "cmd/skein/cli"},
 	"cmd/skein/workers":    {"api", "present", "cmd/skein/cli"},
-	"cmd/skein/loadtest":   {"api", "config", "load", "load/bundle", "load/convert", "load/engine", "load/guard", "load/hook", "load/live", "load/pace", "load/push", "load/room", "load/slice", "load/report", "load/rule", "load/stat", "present", "tui/loadview", "cmd/skein/cli"},
+	"cmd/skein/loadtest":   {"api", "config", "load", "load/bundle", "load/convert", "load/engine", "load/gang", "load/guard", "load/hook", "load/live", "load/pace", "load/push", "load/room", "load/slice", "load/report", "load/rule", "load/stat", "present", "tui/loadview", "cmd/skein/cli"},
 	"cmd/skein/man":        {"config", "docs/topics", "cmd/skein/cli"},
 
 	// Outside workers are what runs them; the hosts are processes, as of every demo.

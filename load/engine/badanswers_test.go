@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"strings"
@@ -119,6 +120,32 @@ extract.token = { json = "$.token" }`, l.Addr()))
 				t.Errorf("%v of %d requests, want class %s: %q", all.Classes, asked.Load(), x.want, r.Errors)
 			}
 		})
+	}
+}
+
+// TestLargeOverH2: what of an answer over HTTP/2 is kept is bounded, packed or not; what nobody
+// looks at is read and not kept.
+func TestLargeOverH2(t *testing.T) {
+	packed := bomb(t, h1.MaxBody+1)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/packed" {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(packed)
+			return
+		}
+		_, _ = io.CopyN(w, zeros{}, h1.MaxBody+1)
+	}))
+	var p http.Protocols
+	p.SetUnencryptedHTTP2(true)
+	s.Config.Protocols = &p
+	s.Start()
+	defer s.Close()
+	for path, want := range map[string]load.Class{"/packed\"\ncheck = \"json('$.ok') == true": load.TooLarge, "/plain\"\ncheck = \"json('$.ok') == true": load.TooLarge, "/plain": load.OK} {
+		c := &scene{o: Options{PlainTime: true}}
+		r := c.run(t.Context(), t, "http.version = \"h2c\"\ntraffic.main = { flow = \"f\", users = 1, for = \"50ms\", think = \"100ms\" }\n[[flow.f]]\nget = \""+s.URL+path+"\"\n")
+		if all := r.Whole.All(); all.Classes[want] == 0 || all.Classes[want] != all.Count() {
+			t.Errorf("%q: %v %q, want class %s", path, all.Classes, r.Errors, want)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/clock"
 	"github.com/skein-project/skein/load/guard"
+	"github.com/skein-project/skein/load/h2"
 	"github.com/skein-project/skein/load/hold"
 	"github.com/skein-project/skein/load/hook"
 	"github.com/skein-project/skein/load/pace"
@@ -55,7 +56,7 @@ type times struct {
 
 // clients are those of net/http.
 type clients struct {
-	h2      *h2client
+	h2      *h2.Client
 	sockets *http.Client
 	modules *hook.Set // nil: no step has one
 }
@@ -408,7 +409,7 @@ func (e *Engine) finish() {
 	for _, o := range e.net.all() {
 		o.closeIdle()
 	}
-	e.h2.close()
+	e.h2.Close()
 	_ = e.modules.Close(context.WithoutCancel(e.hard)) // nothing of them is needed
 }
 

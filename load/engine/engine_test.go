@@ -373,6 +373,25 @@ get = "http://target.test/stop"`)
 			}
 		})
 	})
+	t.Run("the target says so and leads elsewhere", func(t *testing.T) {
+		var stops, elsewhere atomic.Uint64
+		in(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/stop" {
+				elsewhere.Add(1)
+				return
+			}
+			stops.Add(1)
+			w.Header().Set("Skein-Load", "stop")
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		}), func(t *testing.T, s *scene) {
+			r := s.run(t.Context(), t, traffic+`[[flow.f]]
+get = "http://target.test/stop"
+redirects = 3`)
+			if r.Verdict != rule.Aborted || stops.Load() > 3 || elsewhere.Load() != 0 {
+				t.Errorf("%s after %d requests, %d elsewhere: %q", r.Verdict, stops.Load(), elsewhere.Load(), r.Why)
+			}
+		})
+	})
 	t.Run("stopped", func(t *testing.T) {
 		in(t, nil, func(t *testing.T, s *scene) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -462,6 +481,32 @@ redirects = 3`)
 			t.Errorf("%v after %d dials", c, dials)
 		}
 	})
+	// A name that is bound to another address later gains nothing, whoever keeps connections.
+	for _, connections := range []string{"user", "request", "shared"} {
+		in(t, nil, func(t *testing.T, s *scene) {
+			began := time.Now()
+			s.o.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {
+				if time.Since(began) > 45*time.Second {
+					return to("169.254.169.254")(ctx, name)
+				}
+				return to("127.0.0.1")(ctx, name)
+			}
+			dial := s.o.Dial
+			s.o.Dial = func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+				if !a.Addr().IsLoopback() {
+					t.Errorf("dials %s", a)
+				}
+				return dial(ctx, a)
+			}
+			r := s.run(t.Context(), t, `http.connections = "`+connections+`"
+traffic.main = { flow = "f", users = 1, start = "500ms", for = "90s", pace = "1s" }
+[[flow.f]]
+get = "http://rebound.test/"`)
+			if c := r.Whole.All().Classes; c[load.OK] != 60 || c[load.Blocked] < 30 || c[load.Blocked] > 31 || s.target.Count("/") != 60 {
+				t.Errorf("%s: %v, the target had %d", connections, c, s.target.Count("/"))
+			}
+		})
+	}
 	// The internet gets no more than it may.
 	in(t, nil, func(t *testing.T, s *scene) {
 		s.o.Lookup = to("203.0.113.7")

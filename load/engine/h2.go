@@ -10,77 +10,42 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/h1"
+	"github.com/skein-project/skein/load/h2"
 	"github.com/skein-project/skein/load/stat"
 )
 
 type tlsState = tls.ConnectionState
 
-// h2client is HTTP/2 as net/http has it, for one user or for all. What it dials goes
-// through the network of the engine, and so past the guard.
-type h2client struct {
-	tr    *http.Transport
-	mu    sync.Mutex
-	ready []net.Conn // made when TLS agreed on HTTP/2
-}
-
-func (e *Engine) newH2() *h2client {
-	c := &h2client{}
-	var p http.Protocols
-	p.SetHTTP2(true)
-	p.SetUnencryptedHTTP2(true)
-	c.tr = &http.Transport{
-		Protocols: &p, DisableCompression: true, MaxResponseHeaderBytes: h1.MaxHead,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return e.dialFor(ctx, nil) },
-		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			if raw := c.take(); raw != nil {
-				return raw, nil
-			}
-			return e.dialFor(ctx, both[:1])
-		},
-	}
-	return c
-}
-
-func (c *h2client) hand(raw net.Conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ready = append(c.ready, raw)
-}
-
-func (c *h2client) take() net.Conn {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n := len(c.ready); n > 0 {
-		raw := c.ready[n-1]
-		c.ready = c.ready[:n-1]
-		return raw
-	}
-	return nil
-}
-
-func (c *h2client) close() {
-	c.tr.CloseIdleConnections()
-	for raw := c.take(); raw != nil; raw = c.take() {
-		raw.Close()
-	}
+// newH2 is HTTP/2 as net/http has it, for one user or for all. What it dials goes through the network
+// of the engine, and so past the guard.
+func (e *Engine) newH2() *h2.Client {
+	return h2.New(func(ctx context.Context, secure bool) (net.Conn, netip.Addr, error) {
+		protos := []string(nil)
+		if secure {
+			protos = both[:1]
+		}
+		return e.dialFor(ctx, protos)
+	})
 }
 
 // client is the one that a lane uses.
-func (l *lane) client(*origin) *h2client {
-	if l.u.e.shared {
-		return l.u.e.h2
+func (l *lane) client(o *origin) (c *h2.Client) {
+	if c = l.u.e.h2; !l.u.e.shared {
+		l.u.mu.Lock()
+		if l.u.h2 == nil {
+			l.u.h2 = l.u.e.newH2()
+		}
+		c = l.u.h2
+		l.u.mu.Unlock()
 	}
-	l.u.mu.Lock()
-	defer l.u.mu.Unlock()
-	if l.u.h2 == nil {
-		l.u.h2 = l.u.e.newH2()
-	}
-	return l.u.h2
+	c.Keep(o, o.gen.Load(), o.now)
+	return c
 }
 
 // exchangeKey finds in a context what is dialled for which request.
@@ -94,22 +59,22 @@ type dialling struct {
 }
 
 // dialFor makes a connection for the request of a context.
-func (e *Engine) dialFor(ctx context.Context, protos []string) (net.Conn, error) {
+func (e *Engine) dialFor(ctx context.Context, protos []string) (net.Conn, netip.Addr, error) {
 	d, ok := ctx.Value(exchangeKey{}).(*dialling)
 	if !ok {
-		return nil, errors.New("a connection that no request asked for")
+		return nil, netip.Addr{}, errors.New("a connection that no request asked for")
 	}
-	raw, _, t, err := e.net.dial(ctx, d.o, d.deadline, protos)
+	raw, addr, t, err := e.net.dial(ctx, d.o, d.deadline, protos)
 	d.mu.Lock()
 	d.times = t
 	d.mu.Unlock()
 	if err == nil && protos != nil {
 		if s, is := raw.(*tls.Conn); is && s.ConnectionState().NegotiatedProtocol != "h2" {
 			raw.Close()
-			return nil, &h1.Error{Class: load.Protocol, Err: errors.New("the target does not speak HTTP/2")}
+			return nil, netip.Addr{}, &h1.Error{Class: load.Protocol, Err: errors.New("the target does not speak HTTP/2")}
 		}
 	}
-	return raw, err
+	return raw, addr.Addr(), err
 }
 
 // overH2 is exchange over HTTP/2.
@@ -130,7 +95,7 @@ func (l *lane) overH2(o *origin, method string, st *load.Step, deadline time.Tim
 	}
 	begin := time.Now()
 	client := l.client(o)
-	resp, err := client.tr.RoundTrip(req)
+	resp, err := client.Do(o, req)
 	d.mu.Lock()
 	times := d.times // a connection that no request waits for any more may still be made
 	d.mu.Unlock()
@@ -142,7 +107,7 @@ func (l *lane) overH2(o *origin, method string, st *load.Step, deadline time.Tim
 	size, err := l.readBody(resp.Body, keep)
 	resp.Body.Close()
 	if e.each {
-		client.close()
+		client.Close()
 	}
 	end := time.Now()
 	mu.Lock()

@@ -333,6 +333,13 @@ func (n *network) refresh(ctx context.Context) {
 	}
 }
 
+// now are the addresses that an origin has.
+func (o *origin) now() []netip.Addr {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.addrs
+}
+
 // takeIdle is a shared connection that nobody uses.
 func (o *origin) takeIdle() *conn {
 	o.mu.Lock()

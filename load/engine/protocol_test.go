@@ -118,3 +118,14 @@ check = "json('$.seen') == true"`, c.version, c.connections, s.URL, s.URL, s.URL
 		})
 	}
 }
+
+// TestNoProxy: what net/http carries out for the engine asks no variable for a proxy.
+func TestNoProxy(t *testing.T) {
+	e, err := New(Options{Plan: planOf(t, "traffic.main = { flow = \"f\", users = 1, for = \"1s\" }\n[[flow.f]]\nget = \"http://target.test/\"\n", load.Inputs{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tr, is := e.sockets.Transport.(*http.Transport); !is || tr.Proxy != nil {
+		t.Error("WebSockets go through a proxy")
+	}
+}

@@ -17,7 +17,10 @@ import (
 // newSocketClient opens WebSockets. What it dials goes through the network of the engine, and
 // so past the guard; a redirect is an answer.
 func (e *Engine) newSocketClient() *http.Client {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return e.dialFor(ctx, nil) }
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		raw, _, err := e.dialFor(ctx, nil)
+		return raw, err
+	}
 	return &http.Client{
 		Transport:     &http.Transport{DialContext: dial, DialTLSContext: dial, DisableKeepAlives: true, MaxResponseHeaderBytes: h1.MaxHead},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -79,6 +79,10 @@ func (u *user) perform(l *lane, st *load.Step, intended time.Time, own bool) boo
 		if u.e.cookies {
 			l.remember(o)
 		}
+		if strings.EqualFold(l.answer.get("Skein-Load"), "stop") { // nothing is sent to where it leads
+			u.e.end("the target asked for the end (Skein-Load: stop)")
+			return l.judge(st)
+		}
 		next := ""
 		if s := l.answer.status; hop < st.Redirects && (s == 301 || s == 302 || s == 303 || s == 307 || s == 308) {
 			next = l.answer.get("Location")
@@ -125,9 +129,6 @@ func (l *lane) end(st *load.Step, class load.Class, err error) bool {
 // judge looks at the answer, and takes from it what later steps need.
 func (l *lane) judge(st *load.Step) bool {
 	a := &l.answer
-	if strings.EqualFold(a.get("Skein-Load"), "stop") {
-		l.u.e.end("the target asked for the end (Skein-Load: stop)")
-	}
 	if st.NeedsBody && strings.EqualFold(a.get("Content-Encoding"), "gzip") {
 		b, err := h1.Inflate(a.body)
 		if err != nil {
@@ -381,7 +382,7 @@ func (l *lane) connect(o *origin, deadline time.Time) (*conn, error) {
 	}
 	if s, ok := raw.(interface{ ConnectionState() tlsState }); ok && o.TLS && s.ConnectionState().NegotiatedProtocol == "h2" {
 		o.h2.Store(true)
-		l.client(o).hand(raw)
+		l.client(o).Hand(o, raw, addr.Addr())
 		return nil, nil
 	}
 	if gen == 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/cookies"
+	"github.com/skein-project/skein/load/h2"
 	"github.com/skein-project/skein/load/stat"
 	"github.com/skein-project/skein/load/tally"
 )
@@ -64,7 +65,7 @@ type values struct {
 // own are the connections of a user, with connections = "user".
 type own struct {
 	idle []*conn
-	h2   *h2client
+	h2   *h2.Client
 }
 
 // lane is the memory of one request at a time.
@@ -271,7 +272,7 @@ func (u *user) close() {
 	}
 	u.idle = nil
 	if u.h2 != nil {
-		u.h2.close()
+		u.h2.Close()
 	}
 }
 
