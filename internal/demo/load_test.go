@@ -59,8 +59,8 @@ func TestLoadOnHosts(t *testing.T) {
 		{[]string{"run", "--hosts", "4", "--rate", "5", "--for", "2s", target.URL}, "3 of 4 hosts may take part"},
 		{[]string{"run", "--on", asked.name, "--rate", "5", "--for", "2s", target.URL}, "load.enabled is false"},
 	} {
-		if _, errs, code := run(c.args...); code == 0 || !strings.Contains(errs, c.says) {
-			t.Errorf("%v: exit %d, want %q", c.args, code, c.says)
+		if _, errs, code := run(c.args...); code != 2 || !strings.Contains(errs, c.says) {
+			t.Errorf("%v: exit %d, want 2 and %q", c.args, code, c.says)
 		}
 	}
 	if hits.Load() != 0 || strange.Load() != 0 {

@@ -77,6 +77,12 @@ func ParseTarget(text string, limits Limits) (Target, error) {
 // ports reports whether a port is one of t.
 func (t Target) ports(port uint16) bool { return t.First <= port && port <= t.Last }
 
+// has reports whether t is a network that allows an address. That of this machine or of a private
+// network needs one of its own: all of the internet is none.
+func (t Target) has(a netip.Addr) bool {
+	return t.Name == "" && t.Net.Contains(a) && (Public(a) || !Public(t.Net.Addr()))
+}
+
 // Named finds what allows a host, as a URL names it, and port; an error says that nothing
 // does. An address is allowed by a network only, of several by the smallest; a name by
 // itself, or by any network, of which the strictest counts: at which addresses it may be,
@@ -91,7 +97,7 @@ func (l List) Named(name string, port uint16) (Target, error) {
 			if isName && strings.EqualFold(t.Name, strings.TrimSuffix(name, ".")) {
 				return t, nil
 			}
-		case isName && (!ok || stricter(t, found)), !isName && t.Net.Contains(a.Unmap()) && (!ok || t.Net.Bits() > found.Net.Bits()):
+		case isName && (!ok || stricter(t, found)), !isName && t.has(a.Unmap()) && (!ok || t.Net.Bits() > found.Net.Bits()):
 			found, ok = t, true
 		}
 	}
@@ -112,7 +118,7 @@ func (l List) At(name string, at netip.AddrPort) error {
 	for _, t := range l {
 		switch {
 		case !t.ports(at.Port()):
-		case t.Name == "" && t.Net.Contains(a):
+		case t.has(a):
 			return nil
 		case t.Name != "" && strings.EqualFold(t.Name, strings.TrimSuffix(name, ".")) && Public(a):
 			return nil

@@ -62,6 +62,16 @@ func TestList(t *testing.T) {
 			t.Errorf("%s at %s: %v", c.name, c.at, err)
 		}
 	}
+	internet, err := ParseList(map[string]Limits{"0.0.0.0/0:80": {}, "[::/0]:80": {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for addr, ok := range map[string]bool{"93.184.216.34": true, "2001:db8::1": true, "127.0.0.1": false, "10.1.1.1": false, "::1": false, "fd00::1": false, "64:ff9b::a00:1": false} {
+		_, err := internet.Named(addr, 80)
+		if at := internet.At("x.example.org", netip.AddrPortFrom(netip.MustParseAddr(addr), 80)); (err == nil) != ok || (at == nil) != ok {
+			t.Errorf("%s as one of the internet: %v, %v", addr, err, at)
+		}
+	}
 	if found, err := l.Named("api.example.org", 443); err != nil || found.Rate != 10 {
 		t.Errorf("%+v, %v", found, err)
 	}

@@ -107,10 +107,17 @@ func (h *Host) Run(ctx context.Context) error {
 
 // look ends and forgets what nobody asked for.
 func (h *Host) look(now time.Time) {
+	allowed := h.o.Allowed()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, s := range h.slices {
 		silent := now.Sub(s.heard)
+		if s.stage != gang.Done && s.stage != gang.Broken {
+			if why := h.revoked(s, allowed); why != "" {
+				h.o.Logger.Warn().Str("run", string(id)).Str("reason", why).Msg("this host's part of a load test ends")
+				s.giveUp(why)
+			}
+		}
 		switch s.now() {
 		case gang.Running:
 			if silent > endAlone && !s.ending {
@@ -161,10 +168,8 @@ func (h *Host) Offer(w gang.Wanted) gang.Offer {
 	out := gang.Offer{MaxRate: a.MaxRate, MaxUsers: a.MaxUsers}
 	list, err := guard.ParseList(a.Targets)
 	switch {
-	case !a.Enabled:
-		out.Why = "load.enabled is false"
-	case !h.mayOwn(a, w.Owner):
-		out.Why = fmt.Sprintf("load.owners does not name %s", w.Owner)
+	case h.refuses(a, w.Owner) != "":
+		out.Why = h.refuses(a, w.Owner)
 	case err != nil:
 		out.Why = err.Error()
 	}
@@ -199,6 +204,37 @@ func least[T int | float64](a, b T) T {
 		return b
 	}
 	return a
+}
+
+// refuses says why a host with such a configuration takes no part in an owner's runs; empty: it does.
+func (h *Host) refuses(a Allowed, owner string) string {
+	switch {
+	case !a.Enabled:
+		return "load.enabled is false"
+	case !h.mayOwn(a, owner):
+		return fmt.Sprintf("load.owners does not name %s", owner)
+	}
+	return ""
+}
+
+// revoked says why a slice that was allowed something may not go on; empty: it may. Its process has
+// what was allowed then.
+func (h *Host) revoked(s *slice, now Allowed) string {
+	if s.last.allowed == nil {
+		return ""
+	}
+	if why := h.refuses(now, s.p.Owner); why != "" {
+		return why + " by now"
+	}
+	if now.MaxRate != s.last.allowed.MaxRate || now.MaxUsers != s.last.allowed.MaxUsers {
+		return "load.max_rate or load.max_users is another one by now"
+	}
+	for text, limits := range s.last.allowed.Targets {
+		if is, ok := now.Targets[text]; !ok || is != limits {
+			return fmt.Sprintf("load.targets says something else of %.80q by now", text)
+		}
+	}
+	return ""
 }
 
 func (h *Host) mayOwn(a Allowed, owner string) bool {
@@ -383,6 +419,8 @@ type slice struct {
 type last struct {
 	turn int           // of a redeal
 	slew time.Duration // by how much windows end later
+	// allowed is what it may; nil: there is none yet.
+	allowed *Allowed
 }
 
 // counts are what it said of itself.
@@ -430,14 +468,27 @@ func (s *slice) set(f func()) {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
 	f()
+	s.changed()
+}
+
+// changed tells who waits, with the Host's mutex.
+func (s *slice) changed() {
 	close(s.news)
 	s.news = make(chan struct{})
 }
 
 func (s *slice) broke(err error) {
-	s.set(func() {
-		if s.stage != gang.Done {
-			s.stage, s.why = gang.Broken, fmt.Sprintf("%.500s", err.Error())
-		}
-	})
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	s.giveUp(err.Error())
+}
+
+// giveUp ends it without a result, with the Host's mutex: the first reason counts.
+func (s *slice) giveUp(why string) {
+	if s.stage == gang.Done || s.stage == gang.Broken {
+		return
+	}
+	s.stage, s.why = gang.Broken, fmt.Sprintf("%.500s", why)
+	s.cancel()
+	s.changed()
 }

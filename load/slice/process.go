@@ -50,13 +50,10 @@ func (s *slice) serve() error {
 		return fmt.Errorf("fetch the scenario: %w", err)
 	}
 	a := s.h.o.Allowed()
-	switch {
-	case !a.Enabled:
-		return errors.New("load.enabled is false")
-	case !s.h.mayOwn(a, s.p.Owner): // whatever the holder was told before
-		return fmt.Errorf("load.owners does not name %s", s.p.Owner)
+	if why := s.h.refuses(a, s.p.Owner); why != "" { // whatever the holder was told before
+		return errors.New(why)
 	}
-	s.set(func() { s.waits = "setup" })
+	s.set(func() { s.waits, s.last.allowed = "setup", &a })
 	return s.child(a.User, setup{
 		Bundle: text, Shares: s.p.Shares, Index: s.p.Index, Seed: s.p.Seed, Agent: fmt.Sprintf("%s (cluster %s, run %s)", s.h.o.Agent, s.h.o.Cluster, s.p.Run), Cluster: s.h.o.Cluster,
 		Targets: a.Targets, MaxRate: a.MaxRate, MaxUsers: a.MaxUsers, Never: s.h.o.Never(), Secrets: a.Secrets,
@@ -186,6 +183,9 @@ func (s *slice) hear(out io.Reader) error {
 
 // take takes in one thing that the process said.
 func (s *slice) take(x said) error {
+	if s.stage == gang.Broken {
+		return errors.New(s.why) // it is being killed
+	}
 	for reason, n := range x.Blocked {
 		if had := s.blocked[reason]; n > had && slices.Contains(guard.Reasons, reason) {
 			s.h.m.blocked.WithLabelValues(string(reason)).Add(float64(n - had))

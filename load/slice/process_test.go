@@ -5,8 +5,13 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,13 +74,122 @@ func TestEngineOutOfItsMind(t *testing.T) {
 	}
 }
 
+// TestRevoked: what the host does not allow any more ends, at once.
+func TestRevoked(t *testing.T) {
+	given := Allowed{Enabled: true, Owners: []string{"uid:1"}, MaxRate: 5, Targets: map[string]guard.Limits{"a:80": {Rate: 5}, "b:80": {}}}
+	for name, x := range map[string]struct {
+		change func(*Allowed)
+		want   string
+	}{
+		"off":             {func(a *Allowed) { a.Enabled = false }, "load.enabled is false by now"},
+		"no owner":        {func(a *Allowed) { a.Owners = []string{"uid:2"} }, "load.owners does not name uid:1 by now"},
+		"no target":       {func(a *Allowed) { a.Targets = map[string]guard.Limits{"a:80": {Rate: 5}} }, `load.targets says something else of "b:80" by now`},
+		"another limit":   {func(a *Allowed) { a.Targets = map[string]guard.Limits{"a:80": {Rate: 4}, "b:80": {}} }, `load.targets says something else of "a:80" by now`},
+		"another rate":    {func(a *Allowed) { a.MaxRate = 4 }, "load.max_rate"},
+		"another secret":  {func(a *Allowed) { a.Secrets = "/elsewhere" }, ""},
+		"one target more": {func(a *Allowed) { a.Targets = map[string]guard.Limits{"a:80": {Rate: 5}, "b:80": {}, "c:80": {}} }, ""},
+	} {
+		var now atomic.Pointer[Allowed]
+		now.Store(&given)
+		h, err := New(Options{
+			Self: "n1", Argv: []string{"/bin/sh", "-c", `read x; echo '{"ready":{"series":1}}'; exec sleep 1000`}, Allowed: func() Allowed { return *now.Load() },
+			Never: func() []netip.Prefix { return nil }, Running: func() int { return 0 }, Logger: zerolog.Nop(),
+			Fetch: func(context.Context, cluster.Hash) ([]byte, error) { return []byte("{}"), nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = h.Run(ctx) }()
+		p := gang.Prepare{Run: event.NewLoadID("uid:1", name), Attempt: 1, Owner: "uid:1", Bundle: cluster.Hash{1}, Shares: []int{1}}
+		ready := gang.Prepared{}
+		for deadline := time.Now().Add(time.Minute); !ready.Ready; time.Sleep(time.Millisecond) {
+			if ready, err = h.Prepare(p); err != nil && h.Up() || time.Now().After(deadline) {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		changed := given
+		x.change(&changed)
+		now.Store(&changed)
+		h.look(time.Now())
+		if got := h.Counted(t.Context(), gang.Ask{Run: p.Run}); (got.Stage == gang.Broken) != (x.want != "") || !strings.Contains(got.Why, x.want) {
+			t.Errorf("%s: %s, %q, want %q", name, got.Stage, got.Why, x.want)
+		}
+		cancel()
+		<-done // which waits for the process
+	}
+}
+
 // TestMain is the process of TestUser as well: this program itself, as that of a daemon is.
 func TestMain(m *testing.M) {
+	if os.Getenv("SKEIN_TEST_NICE") != "" {
+		os.Exit(niceRole())
+	}
+	if file := os.Getenv("SKEIN_TEST_DAEMON"); file != "" {
+		os.Exit(daemonRole(file))
+	}
 	if len(os.Args) == 2 && os.Args[1] == "load-slice" {
 		fmt.Fprintf(os.Stderr, "uid %d\n", os.Getuid())
 		os.Exit(3)
 	}
 	os.Exit(m.Run())
+}
+
+// daemonRole is a host whose engine says its process in a file, and goes on for ever.
+func daemonRole(file string) int {
+	h, err := New(Options{
+		Self: "n1", Argv: []string{"/bin/sh", "-c", `trap "" TERM HUP INT; echo $$ >"` + file + `.new"; mv "` + file + `.new" "` + file + `"; while :; do sleep 1; done`},
+		Allowed: func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}} }, Never: func() []netip.Prefix { return nil }, Running: func() int { return 0 }, Logger: zerolog.Nop(),
+		Fetch: func(context.Context, cluster.Hash) ([]byte, error) { return []byte("{}"), nil },
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	go func() {
+		for p := (gang.Prepare{Run: event.NewLoadID("uid:1", "k"), Attempt: 1, Owner: "uid:1", Bundle: cluster.Hash{1}, Shares: []int{1}}); ; time.Sleep(10 * time.Millisecond) {
+			if _, err := h.Prepare(p); err == nil {
+				return
+			}
+		}
+	}()
+	_ = h.Run(context.Background())
+	return 0
+}
+
+// TestDiesWithDaemon: the engine of a daemon that is killed is gone, whatever it does.
+func TestDiesWithDaemon(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere the kernel does not do so")
+	}
+	file := filepath.Join(t.TempDir(), "pid")
+	daemon := exec.Command(os.Args[0])
+	daemon.Env, daemon.Stderr = append(os.Environ(), "SKEIN_TEST_DAEMON="+file), os.Stderr
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer daemon.Process.Kill() //nolint:errcheck // it is killed below
+	pid := 0
+	for deadline := time.Now().Add(time.Minute); pid == 0; time.Sleep(10 * time.Millisecond) {
+		text, _ := os.ReadFile(file)
+		if pid, _ = strconv.Atoi(strings.TrimSpace(string(text))); time.Now().After(deadline) {
+			t.Fatal("the engine does not begin")
+		}
+	}
+	if err := daemon.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = daemon.Wait() // it was killed
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") { // nobody may wait for it here
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the engine goes on: %s", stat)
+		}
+	}
 }
 
 // TestUser: the engine has the rights of load.user, or does not begin.

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ import (
 	"github.com/skein-project/skein/cmd/skein/cli"
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/bundle"
+	"github.com/skein-project/skein/load/gang"
+	"github.com/skein-project/skein/load/guard"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/present"
@@ -113,9 +116,16 @@ func (f *runFlags) runOnHosts(a *cli.App, ctx context.Context, what string, chan
 	if err := f.check(what, changed); err != nil {
 		return err
 	}
-	b, _, err := f.pack(what)
+	b, p, err := f.pack(what)
 	if err != nil {
 		return err
+	}
+	for _, t := range gang.Targets(p) { // no host of any cluster would
+		if a, err := netip.ParseAddr(t.Name); err == nil {
+			if why := (guard.Guard{}).Refuse(a); why != "" {
+				return cli.Usagef("nothing is ever sent to %s: %s", t, why)
+			}
+		}
 	}
 	text, err := b.Encode()
 	if err != nil {
@@ -153,6 +163,9 @@ func (f *runFlags) runOnHosts(a *cli.App, ctx context.Context, what string, chan
 	}
 	req.Bundle = art.Hash
 	out, err := c.SubmitLoad(within, req)
+	if x, ok := errors.AsType[*api.Problem](err); ok && x.Code == api.CodeConflict { // as --local refuses it
+		return cli.Usagef("%s", err).WithHint("%s", x.Hint)
+	}
 	if err != nil {
 		return err
 	}

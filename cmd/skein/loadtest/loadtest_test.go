@@ -174,6 +174,7 @@ func TestRefusals(t *testing.T) {
 		{[]string{"check", breach}, "breach.toml:4: thresholds[1]: \"p95<5\" is no threshold"},
 		{[]string{"run", "--local", breach}, "breach.toml:4: thresholds[1]"},
 		{[]string{"run", "--local", "http://169.254.169.254/"}, "nothing is sent to 169.254.169.254"},
+		{[]string{"run", "http://169.254.169.254/"}, "nothing is ever sent to 169.254.169.254:80"}, // no daemon is asked
 		{[]string{"run", "--local", "http://10.86.1.2/"}, "it is of the mesh"},
 		{[]string{"run", "--local", "http://[::ffff:169.254.169.254]/"}, "secrets"},
 		{[]string{"run", "--local", "--hosts", "2", "http://127.0.0.1/"}, "--hosts is for tests on hosts"},
