@@ -226,6 +226,15 @@ func (c *call) wait() error {
 	return c.ctx.Err()                                  // checked last: the end of ctx sets a deadline in the past
 }
 
+// sendKey finds in a context what OnSend was given.
+type sendKey struct{}
+
+// OnSend has f called when a request that is asked within the context is about to be written to
+// another host, which is reached then. One that is carried out here is not written.
+func OnSend(ctx context.Context, f func()) context.Context {
+	return context.WithValue(ctx, sendKey{}, f)
+}
+
 // send opens a stream to another host and writes a request. The stream breaks
 // when ctx ends and, if op is performed by the holder, when to loses the lease:
 // a holder that was killed never answers.
@@ -252,6 +261,9 @@ func (r *Router) send(ctx context.Context, op Info, to cluster.NodeID, actor str
 			r.whileHolder(asked, to)
 			done(errMoved)
 		}()
+	}
+	if f, ok := ctx.Value(sendKey{}).(func()); ok {
+		f()
 	}
 	c := &call{conn: conn, ctx: asked, release: func() {
 		stop()

@@ -32,11 +32,10 @@ const (
 	// startAhead is how far ahead the start lies: in the middle between two asks for what was counted,
 	// so that hosts have nothing else to do then.
 	startAhead = 2*time.Second + askWait/2
-	// clockAsks is how often a clock is asked before the start, of which the fastest answer counts,
-	// and clockAgain each clockEvery from then on: one that was slow changes nothing, and of a hundred
-	// hosts more would be a third of what the holder has to do.
+	// clockAsks is how often a clock is asked before the start, of which the fastest answer counts.
+	// From then on answers with what was counted say the time as well; of those within clockEvery
+	// the fastest counts.
 	clockAsks  = 8
-	clockAgain = 1
 	clockEvery = 10 * time.Second
 	clockWait  = 10 * time.Second // for all answers
 	// lostAfter is how long a host that takes part may be silent.

@@ -24,6 +24,7 @@ import (
 	"github.com/skein-project/skein/load/gang"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/rule"
+	"github.com/skein-project/skein/load/slice"
 	"github.com/skein-project/skein/load/stat"
 )
 
@@ -60,6 +61,7 @@ func passing(err error) bool {
 // watch asks one host for what it counts until it has ended, or is lost.
 func (d *drive) watch(ctx context.Context, p *part) {
 	heard := time.Now()
+	var clock readings
 	for ctx.Err() == nil {
 		// One that is gone answers nothing, and says nothing of it: an ask takes no longer than it
 		// may be silent.
@@ -67,6 +69,8 @@ func (d *drive) watch(ctx context.Context, p *part) {
 		d.mu.Lock()
 		slew := p.slew
 		d.mu.Unlock()
+		asked := slice.Clock()
+		asking = forward.OnSend(asking, func() { asked = slice.Clock() })
 		x, err := forward.AskHost(asking, d.l.o.Remote, forward.LoadCounted, p.host, holder, gang.Ask{Run: d.id, After: p.shelf.Next(), Wait: int(askWait / time.Millisecond), Slew: slew})
 		done()
 		switch {
@@ -81,6 +85,7 @@ func (d *drive) watch(ctx context.Context, p *part) {
 			continue
 		}
 		heard = time.Now()
+		read := clock.add(asked, slice.Clock(), x, heard)
 		switch {
 		case x.Stage == gang.Unknown:
 			d.lose(p, "the host knows nothing of it any more: it was started again")
@@ -89,7 +94,12 @@ func (d *drive) watch(ctx context.Context, p *part) {
 			d.lose(p, "what it counts could not be followed")
 			return
 		}
-		d.set(func() { p.heard, err = heard, p.take(x) })
+		d.set(func() {
+			p.heard, err = heard, p.take(x)
+			if d.at != 0 {
+				p.read(read, d.at, time.Duration(slice.Clock()-d.at))
+			}
+		})
 		if err != nil {
 			d.lose(p, err.Error())
 			return
@@ -138,7 +148,6 @@ func (d *drive) follow(ctx context.Context, b event.LoadRun) error {
 		p.heard = time.Now() // by the holder before this one, as late as that
 		if !p.over() {
 			watchers.Go(func() { d.watch(watching, p) })
-			watchers.Go(func() { d.keepTime(watching, p) })
 		}
 	}
 	d.mu.Unlock()

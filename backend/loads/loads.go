@@ -134,7 +134,10 @@ func (l *Loads) Handle(r *forward.Router) {
 		if err := l.ofHolder(by); err != nil {
 			return gang.Counted{}, err
 		}
-		return l.o.Host.Counted(ctx, a), nil
+		heard := slice.Clock()
+		out := l.o.Host.Counted(ctx, a)
+		out.Heard, out.Now = heard, slice.Clock()
+		return out, nil
 	})
 }
 

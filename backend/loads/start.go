@@ -3,7 +3,6 @@ package loads
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -129,30 +128,32 @@ func (d *drive) clockOf(ctx context.Context, p *part, asks int) gang.Reading {
 	defer cancel()
 	var samples []gang.Sample
 	for range asks {
-		x := gang.Sample{Asked: slice.Clock()}
-		said, err := forward.AskHost(ctx, d.l.o.Remote, forward.LoadClock, p.host, holder, gang.Named{Run: d.id})
-		if x.Answered, x.Said = slice.Clock(), said.Now; err == nil {
-			samples = append(samples, x)
+		asked := slice.Clock()
+		said, err := forward.AskHost(forward.OnSend(ctx, func() { asked = slice.Clock() }), d.l.o.Remote, forward.LoadClock, p.host, holder, gang.Named{Run: d.id})
+		if err == nil {
+			samples = append(samples, gang.Sample{Asked: asked, Heard: said.Now, Said: said.Now, Answered: slice.Clock()})
 		}
 	}
-	ahead, uncertain, ok := gang.Offset(samples)
-	return gang.Reading{Ahead: ahead, Uncertain: uncertain, OK: ok}
+	return gang.Offset(samples)
 }
 
-// keepTime reads the clock of a host again and again, as long as it takes part.
-func (d *drive) keepTime(ctx context.Context, p *part) {
-	for pause := rand.N(clockEvery); wait.For(ctx, pause) == nil; pause = clockEvery { // not of all hosts at once
-		r := d.clockOf(ctx, p, clockAgain)
-		d.mu.Lock()
-		over := p.over()
-		if d.at != 0 && !over {
-			p.read(r, d.at, time.Duration(slice.Clock()-d.at))
-		}
-		d.mu.Unlock()
-		if over {
-			return
-		}
+// readings are what the answers of a host say of its clock since it was read.
+type readings struct {
+	samples []gang.Sample
+	since   time.Time
+}
+
+// add takes in when an answer was asked for and came, by the holder's clock. It returns what is read
+// where it is time for that.
+func (r *readings) add(asked, answered int64, x gang.Counted, now time.Time) (out gang.Reading) {
+	if x.Now == 0 {
+		return out
 	}
+	if r.samples = append(r.samples, gang.Sample{Asked: asked, Heard: x.Heard, Said: x.Now, Answered: answered}); now.Sub(r.since) >= clockEvery {
+		out = gang.Offset(r.samples)
+		r.samples, r.since = r.samples[:0], now
+	}
+	return out
 }
 
 // timed is what is known of the clock of a host that takes part. The drive's mutex guards it.

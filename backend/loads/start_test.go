@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,6 +158,44 @@ func TestReadyIsHeardLate(t *testing.T) {
 	}
 	if off := h.given[0].At - d.at; off > p.clock || off < -p.clock {
 		t.Errorf("it begins %s beside the others, its clock is uncertain by %s", time.Duration(off), time.Duration(p.clock))
+	}
+}
+
+// TestAnswersTellTheTime: what a host says of its clock with what it counted is read, at once and
+// each 10 s, by the answer that was under way for the shortest time.
+func TestAnswersTellTheTime(t *testing.T) {
+	const ahead = int64(time.Hour)
+	const moved = 50 * int64(time.Millisecond)
+	r, err := forward.New(forward.Options{Self: "n1", Lease: func() forward.Lease { return forward.Lease{Holder: "n1", Holding: true} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asks atomic.Int64
+	forward.Handle(r, forward.LoadCounted, func(context.Context, forward.Asker, gang.Ask) (gang.Counted, error) {
+		heard := slice.Clock() + ahead + moved
+		time.Sleep(20 * time.Millisecond)
+		x := gang.Counted{Stage: gang.Running, Heard: heard, Now: slice.Clock() + ahead + moved}
+		if asks.Add(1) == 2 {
+			x.Stage, x.End = gang.Done, &gang.Ended{}
+		}
+		return x, nil
+	})
+	at := slice.Clock()
+	p := &part{host: "n1", share: 1, most: 100, shelf: stat.NewShelf(1, 0, stat.MaxShelf), timed: timed{begins: at + ahead}}
+	d := &drive{id: event.NewLoadID("uid:1", "k"), news: make(chan struct{}), l: &Loads{o: Options{Remote: r}}, parts: []*part{p}, at: at}
+	d.watch(t.Context(), p)
+	if off := p.off - moved; !p.seen || off > p.unsure || off < -p.unsure || p.slew != p.off {
+		t.Errorf("it moved by %s, uncertain by %s, and windows by %s", time.Duration(p.off), time.Duration(p.unsure), time.Duration(p.slew))
+	}
+	var x readings
+	now := time.Unix(1e9, 0)
+	x.add(0, 0, gang.Counted{Now: 1, Heard: 1}, now)
+	for i, took := range []int64{9, 8, 2, 7, 4, 4, 4, 4, 4, 4} {
+		sent := int64(i) * 100
+		got := x.add(sent, sent+50+took, gang.Counted{Heard: sent + 1000 + took/2, Now: sent + 1050 + took/2}, now.Add(time.Duration(i+1)*time.Second))
+		if want := (gang.Reading{Ahead: 1000, Uncertain: 1, OK: true}); i < 9 && got.OK || i == 9 && got != want {
+			t.Errorf("after %d s: %+v", i+1, got)
+		}
 	}
 }
 

@@ -215,6 +215,7 @@ func (p *pretender) handle(r *forward.Router) {
 }
 
 func (p *pretender) counted(ctx context.Context, _ forward.Asker, a gang.Ask) (gang.Counted, error) {
+	heard := slice.Clock()
 	p.mu.Lock()
 	at, end := p.at, p.end
 	p.mu.Unlock()
@@ -230,7 +231,7 @@ func (p *pretender) counted(ctx context.Context, _ forward.Asker, a gang.Ask) (g
 	case <-ctx.Done():
 	case <-time.After(wait):
 	}
-	out := gang.Counted{Stage: gang.Running}
+	out := gang.Counted{Stage: gang.Running, Heard: heard, Now: slice.Clock()}
 	if next <= wait {
 		n := int(a.After) + 1
 		out.Frames = []stat.Frame{{First: a.After, Last: a.After, At: 10 * n, Span: 10, Bank: p.bank}}

@@ -48,12 +48,21 @@ func TestChoose(t *testing.T) {
 }
 
 func TestOffset(t *testing.T) {
-	if _, _, ok := Offset(nil); ok {
+	if Offset(nil).OK {
 		t.Error("an offset of nothing")
 	}
-	offset, uncertain, ok := Offset([]Sample{{Asked: 100, Answered: 200, Said: 5150}, {Asked: 300, Answered: 310, Said: 5306}, {Asked: 400, Answered: 390, Said: 1}})
-	if !ok || offset != 5001 || uncertain != 5 {
-		t.Error(offset, uncertain, ok)
+	list := []Sample{
+		{Asked: 100, Heard: 5150, Said: 5150, Answered: 200},
+		{Asked: 300, Heard: 5306, Said: 5306, Answered: 310},
+		{Asked: 400, Heard: 1, Said: 1, Answered: 390},       // before it was asked
+		{Asked: 500, Heard: 5510, Said: 5505, Answered: 501}, // said before it was heard
+	}
+	if got := Offset(list); got != (Reading{Ahead: 5001, Uncertain: 5, OK: true}) {
+		t.Error(got)
+	}
+	// The time for which an answer waits is none for which it is under way.
+	if got := Offset(append(list, Sample{Asked: 600, Heard: 5603, Said: 6603, Answered: 1606})); got != (Reading{Ahead: 5000, Uncertain: 3, OK: true}) {
+		t.Error(got)
 	}
 }
 

@@ -2,23 +2,20 @@ package gang
 
 import "slices"
 
-// Sample is one question for the clock of a host, in nanoseconds: when it was asked and
-// answered by the holder's clock, and what that clock said.
-type Sample struct{ Asked, Answered, Said int64 }
+// Sample is one question to a host, in nanoseconds: when it was asked and answered by the holder's
+// clock, and when that was heard and said by the host's.
+type Sample struct{ Asked, Heard, Said, Answered int64 }
 
-// Offset is by how much the clock of a host is ahead of the holder's, from the fastest
-// of the questions, and how uncertain that is at most: half of what it took.
-func Offset(samples []Sample) (offset, uncertain int64, ok bool) {
+// Offset is by how much the clock of a host is ahead of the holder's, from the question that was
+// under way for the shortest time, and how uncertain that is at most: half of it.
+func Offset(samples []Sample) (r Reading) {
 	for _, s := range samples {
-		took := s.Answered - s.Asked
-		if took < 0 {
-			continue
-		}
-		if half := took / 2; !ok || half < uncertain {
-			offset, uncertain, ok = s.Said-s.Asked-half, half, true
+		way := s.Answered - s.Asked - (s.Said - s.Heard)
+		if half := way / 2; s.Said >= s.Heard && way >= 0 && (!r.OK || half < r.Uncertain) {
+			r = Reading{Ahead: s.Heard - s.Asked - half, Uncertain: half, OK: true}
 		}
 	}
-	return offset, uncertain, ok
+	return r
 }
 
 // Reading is what is known of the clock of a host: by how much it is ahead of the holder's, and

@@ -206,6 +206,9 @@ type Counted struct {
 	// Begins is the instant at which it begins by its host's clock; 0: it was not told.
 	Begins int64  `json:"begins,omitempty"`
 	Why    string `json:"why,omitempty"` // with Broken
+	// Heard and Now are when this was asked for and said by the host's clock.
+	Heard int64 `json:"heard,omitempty"`
+	Now   int64 `json:"now,omitempty"`
 }
 
 // Ended is what a slice says of itself in the end.
