@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// engineNice puts the engine behind the daemon: heartbeats go first.
+// engineNice puts the engine behind the daemon, once its run has begun: heartbeats go first.
 const engineNice = 5
 
 // Clock is that of this host, in nanoseconds: the same in all its processes, and no
@@ -20,9 +20,13 @@ func Clock() int64 {
 	return t.Nano()
 }
 
-// behave has the process of a slice give way to others.
+// giveWay has the process of a slice give way to others, all of its threads: it is a group of its own.
+func giveWay() {
+	_ = unix.Setpriority(unix.PRIO_PGRP, 0, engineNice) // as far as the kernel lets
+}
+
+// behave has it be the first that ends where memory does, and get no rights.
 func behave() {
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, engineNice) // as far as the kernel lets
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0o600)
 	_ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
