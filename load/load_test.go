@@ -305,6 +305,23 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// No form of a secret that a template writes is seen.
+func TestRedact(t *testing.T) {
+	secrets := []string{"abc", "pass \"word\" #1", "first line\nthe second line\n"}
+	for text, want := range map[string]string{
+		"abc stays":                            "abc stays",
+		`pass "word" #1`:                       "[redacted]",
+		`{"p": "pass \"word\" #1"}`:            `{"p": "[redacted]"}`,
+		"GET /?a=pass%20%22word%22%20%231&b=1": "GET /?a=[redacted]&b=1",
+		"p=pass%20%22word%22%20%231&q":         "p=[redacted]&q",
+		"> first line\n> the second line\n":    "> [redacted]\n> [redacted]\n",
+	} {
+		if got := Redact(text, secrets); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestRows(t *testing.T) {
 	for file, text := range map[string]string{
 		"a.csv": "b,a\n\"1,2\",x\n", "a.json": `[{"a":"x","b":"1,2"}]`, "a.jsonl": "{\"a\":\"x\",\"b\":\"1,2\"}\n",

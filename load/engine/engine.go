@@ -476,7 +476,7 @@ func (e *Engine) note(st *load.Step, c load.Class, err error) {
 	}
 	k := errorKey{st.Series, c}
 	if _, known := e.errors[k]; !known {
-		e.errors[k] = fmt.Sprintf("%.300s", err.Error())
+		e.errors[k] = fmt.Sprintf("%.300s", load.Redact(err.Error(), e.o.Plan.Secrets))
 	}
 }
 

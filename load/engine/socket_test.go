@@ -2,6 +2,7 @@ package engine
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/coder/websocket"
@@ -63,6 +64,20 @@ websocket = "http://target.test/other"`)
 		}
 		if after := r.Whole.Series[2]; after.Classes[load.Skipped] > 0 {
 			t.Errorf("what was extracted is not there: %v", after.Classes)
+		}
+	})
+}
+
+// TestErrorsNameNoSecret: what a report says of an error has no secret of this host, which only
+// net/http would put there.
+func TestErrorsNameNoSecret(t *testing.T) {
+	in(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), func(t *testing.T, s *scene) {
+		s.o.Plan = planOf(t, `traffic.main = { flow = "f", users = 1, for = "1s", think = "500ms" }
+[[flow.f]]
+websocket = "ws://target.test/chat?key=${secret.key}"`, load.Inputs{Secret: func(string) (string, bool) { return "hunter2 #1", true }})
+		r := s.run(t.Context(), t, "")
+		if len(r.Errors) != 1 || strings.Contains(r.Errors[0].Text, "hunter2") || !strings.Contains(r.Errors[0].Text, "?key=[redacted]") {
+			t.Errorf("%q", r.Errors)
 		}
 	})
 }

@@ -91,20 +91,22 @@ func (s *speaker) say(x said) {
 func Main(stdin io.Reader, stdout io.Writer) int {
 	behave()
 	out := &speaker{out: bufio.NewWriterSize(stdout, 64<<10)}
-	if err := run(stdin, out); err != nil {
-		out.say(said{Failed: fmt.Sprintf("%.900s", err.Error())})
+	var secrets []string
+	if err := run(stdin, out, &secrets); err != nil {
+		out.say(said{Failed: fmt.Sprintf("%.900s", load.Redact(err.Error(), secrets))}) // all members see it
 		return 1
 	}
 	return 0
 }
 
-func run(stdin io.Reader, out *speaker) error {
+// run is Main; secrets become those that the scenario has.
+func run(stdin io.Reader, out *speaker, secrets *[]string) error {
 	in := json.NewDecoder(stdin)
 	var s setup
 	if err := in.Decode(&s); err != nil {
 		return fmt.Errorf("read what to do: %w", err)
 	}
-	o, err := s.options()
+	o, err := s.options(secrets)
 	if err != nil {
 		return err
 	}
@@ -211,12 +213,16 @@ func watch(ctx context.Context, e *engine.Engine, until *atomic.Int64) {
 }
 
 // options is what an engine needs.
-func (s *setup) options() (engine.Options, error) {
+func (s *setup) options(secrets *[]string) (engine.Options, error) {
 	b, err := bundle.Decode(s.Bundle)
 	if err != nil {
 		return engine.Options{}, err
 	}
-	p, _, err := b.Compile(func(name string) (string, bool) { return Secret(s.Secrets, name) })
+	p, _, err := b.Compile(func(name string) (string, bool) {
+		text, there := Secret(s.Secrets, name)
+		*secrets = append(*secrets, text)
+		return text, there
+	})
 	if err != nil {
 		return engine.Options{}, err
 	}

@@ -116,6 +116,7 @@ func exchangeText(x engine.Exchange, secrets []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "== %s: %s in %s ms\n", x.Step, x.Class, report.Millis(x.Duration.Seconds()))
 	part := func(mark string, text []byte) {
+		text = []byte(load.Redact(string(text), secrets))
 		if len(text) > maxShown {
 			text = append(text[:maxShown:maxShown], "..."...)
 		}
@@ -137,16 +138,10 @@ func exchangeText(x engine.Exchange, secrets []string) string {
 		fmt.Fprintf(&b, "check %s: %s\n", state, text)
 	}
 	for name, value := range x.Values {
-		fmt.Fprintf(&b, "%s = %s\n", name, present.Plain(present.Cut(value, 100)))
+		fmt.Fprintf(&b, "%s = %s\n", name, present.Plain(present.Cut(load.Redact(value, secrets), 100)))
 	}
 	if x.Err != nil {
 		fmt.Fprintf(&b, "error: %s\n", present.Plain(x.Err.Error()))
 	}
-	text := b.String() + "\n"
-	for _, s := range secrets {
-		if len(s) > 3 { // shorter ones are everywhere, and no secret
-			text = strings.ReplaceAll(text, s, "[redacted]")
-		}
-	}
-	return text
+	return load.Redact(b.String()+"\n", secrets)
 }
