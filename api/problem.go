@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/skein-project/skein/cluster"
 )
 
 // Code names a kind of error; codes are stable.
@@ -75,6 +77,11 @@ func Errorf(code Code, format string, args ...any) *Problem {
 func (p *Problem) WithHint(format string, args ...any) *Problem {
 	p.Hint = fmt.Sprintf(format, args...)
 	return p
+}
+
+// NoMember is the answer about a host that is not a member.
+func NoMember(id cluster.NodeID) *Problem {
+	return Errorf(CodeNotFound, "no member %s", id).WithHint("see `skein members`")
 }
 
 // NoPath is the problem of a path that the host does not have.

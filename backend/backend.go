@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/backend/joblogs"
 	"github.com/skein-project/skein/backend/joboutputs"
 	"github.com/skein-project/skein/backend/loads"
+	"github.com/skein-project/skein/backend/onions"
 	"github.com/skein-project/skein/backend/outside"
 	"github.com/skein-project/skein/backend/past"
 	"github.com/skein-project/skein/backend/proof"
@@ -117,8 +118,8 @@ type Options struct {
 	// Load is how loaded this host is.
 	Load Load
 	// Onion and Tor are nil where tor is off.
-	Onion OnionHost
-	Tor   Tor
+	Onion onions.Host
+	Tor   onions.Tor
 
 	Logger zerolog.Logger
 	// Warnings are the last ones of Logger, a line each. Events is the newest part of Log
@@ -148,7 +149,7 @@ type Backend struct {
 	*workers
 	*logs
 	*positions
-	*onions
+	*onions.Control
 	*tokens
 	*members
 
@@ -180,7 +181,7 @@ func New(o Options) *Backend {
 		jobs: &jobs{
 			self: self, view: view, log: o.Log, artefacts: o.Artefacts, spread: spread.New(self, view, o.Artefacts), trial: trial.New(o.Compiler, o.Logger), sched: o.Scheduler, remote: o.Forward,
 		},
-		groups: &groups{Desk: reserves.New(o.Log, o.Scheduler, o.Forward, func(actor string) string { return at(actor, self) }), self: self, log: o.Log, sched: o.Scheduler, remote: o.Forward},
+		groups: &groups{Desk: reserves.New(o.Log, o.Scheduler, o.Forward, func(actor string) string { return forward.At(actor, self) }), self: self, log: o.Log, sched: o.Scheduler, remote: o.Forward},
 		users: &users{self: self, view: view, log: o.Log, sched: o.Scheduler, roster: o.Roster, remote: o.Forward, Desk: outside.New(outside.Options{
 			Self: self, Log: o.Log, Scheduler: o.Scheduler, Remote: o.Forward, Aware: func(kind event.Kind) error { return aware(view(), kind) },
 			Workers: grouped,
@@ -195,9 +196,9 @@ func New(o Options) *Backend {
 			self: self, worker: o.Worker, sched: o.Scheduler, view: view, now: o.Now, roster: o.Roster, record: o.Recorder, remote: o.Forward, Hub: watched, logger: o.Logger,
 		},
 		members: &members{gone: gone, self: self, own: o.Own, roster: o.Roster, remote: o.Forward},
-		onions: &onions{
-			id: o.Identity, host: o.Onion, tor: o.Tor, view: view, roster: o.Roster, record: o.Recorder, remote: o.Forward, logger: o.Logger,
-		},
+		Control: onions.New(onions.Options{
+			Self: self, Host: o.Onion, Tor: o.Tor, View: view, Roster: o.Roster, Record: o.Recorder, Remote: o.Forward, Logger: o.Logger,
+		}),
 		tokens: &tokens{
 			id: o.Identity, sponsor: o.Sponsor, others: o.Forward.Sponsors, addrs: o.JoinAddrs, record: o.Recorder, logger: o.Logger,
 		},
@@ -260,7 +261,7 @@ func New(o Options) *Backend {
 
 // Handle registers what this host carries out for others.
 func (b *Backend) Handle(r *forward.Router) {
-	for _, part := range []interface{ Handle(r *forward.Router) }{b.users.Desk, b.jobs.Runs, b.jobs.Loads, b.workers.Board, b.workers.Hub, b.groups.Desk, b.watches, b.links} {
+	for _, part := range []interface{ Handle(r *forward.Router) }{b.users.Desk, b.jobs.Runs, b.jobs.Loads, b.workers.Board, b.workers.Hub, b.groups.Desk, b.Control, b.watches, b.links} {
 		part.Handle(r)
 	}
 	forward.Handle(r, forward.Carry, b.carried)
@@ -271,9 +272,6 @@ func (b *Backend) Handle(r *forward.Router) {
 	forward.Handle(r, forward.Group, b.setGroup)
 	forward.Handle(r, forward.HostOwner, b.setOwner)
 	forward.HandleStream(r, forward.JobLogs, b.jobs.ServeLogs)
-	forward.Handle(r, forward.OnionDrain, b.drainOnionFor)
-	forward.Handle(r, forward.OnionGrant, b.takeGrant)
-	forward.Handle(r, forward.OnionPublish, b.publishOnionFor)
 	forward.Handle(r, forward.Position, b.positionHere)
 	forward.Handle(r, forward.Release, b.release)
 	forward.Handle(r, forward.Snapshot, b.snapshotHere)
@@ -302,9 +300,6 @@ func (b *Backend) Run(ctx context.Context) error {
 
 // ReloadGroups has the groups file read again.
 func (b *Backend) ReloadGroups() { b.sync.Reload() }
-
-// at names who asked on this host.
-func at(actor string, self cluster.NodeID) string { return actor + "@" + string(self) }
 
 // events is how many events a log has.
 func events(log interface{ Heads() []event.Head }) (total uint64) {

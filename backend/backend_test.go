@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/onions"
 	"github.com/skein-project/skein/backend/published"
 	"github.com/skein-project/skein/backend/spread"
 	"github.com/skein-project/skein/backend/trial"
@@ -171,7 +172,7 @@ func TestStatus(t *testing.T) {
 
 // fakeOnion is a host's part in the onion addresses that only has a status.
 type fakeOnion struct {
-	OnionHost
+	onions.Host
 	st onion.Status
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/groupsync"
+	"github.com/skein-project/skein/backend/onions"
 	"github.com/skein-project/skein/backend/waits"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/config"
@@ -46,8 +47,8 @@ type diagnosis struct {
 	coord    recordsCoord
 	log      doctorLog
 	checks   *logChecks
-	onion    OnionHost // nil, as is tor: it is off
-	tor      Tor
+	onion    onions.Host // nil, as is tor: it is off
+	tor      onions.Tor
 	waits    *waits.Waits
 	groups   *groupsync.Sync
 }

@@ -45,14 +45,14 @@ func (g *groups) Groups(context.Context) (api.Groups, error) {
 
 // fromConfig has the holder log a group that the configuration names.
 func (g *groups) fromConfig(ctx context.Context, b event.GroupSet) (again bool, err error) {
-	_, err = forward.AskHolder(ctx, g.remote, forward.Group, at("config", g.self), b)
+	_, err = forward.AskHolder(ctx, g.remote, forward.Group, forward.At("config", g.self), b)
 	p, ok := errors.AsType[*api.Problem](err)
 	return !ok || p.Retryable() || p.Code == api.CodeTimeout, err
 }
 
 // SetGroup implements status.JobControl.
 func (g *groups) SetGroup(ctx context.Context, actor string, set event.GroupSet) (api.GroupSet, error) {
-	_, err := forward.AskHolder(ctx, g.remote, forward.Group, at(actor, g.self), set)
+	_, err := forward.AskHolder(ctx, g.remote, forward.Group, forward.At(actor, g.self), set)
 	return api.GroupSet{Name: set.Group, Members: len(set.Members)}, err
 }
 

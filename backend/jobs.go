@@ -158,7 +158,7 @@ func (b *jobs) JobOwner(id job.ID) (owner string) {
 
 // Stop implements status.JobControl.
 func (b *jobs) Stop(ctx context.Context, actor string, id job.ID, reason string) (api.Job, error) {
-	if _, err := forward.AskHolder(ctx, b.remote, forward.Stop, at(actor, b.self), forward.StopJob{Job: id, Reason: reason}); err != nil {
+	if _, err := forward.AskHolder(ctx, b.remote, forward.Stop, forward.At(actor, b.self), forward.StopJob{Job: id, Reason: reason}); err != nil {
 		return api.Job{}, err
 	}
 	// The holder has logged it; show it once it is here as well. Its end comes late if a host
@@ -181,7 +181,7 @@ func (b *jobs) Stop(ctx context.Context, actor string, id job.ID, reason string)
 
 // Release implements status.JobControl.
 func (b *jobs) Release(ctx context.Context, actor string, id job.ID) (api.Released, error) {
-	released, err := forward.AskHolder(ctx, b.remote, forward.Release, at(actor, b.self), forward.ReleaseJob{Job: id})
+	released, err := forward.AskHolder(ctx, b.remote, forward.Release, forward.At(actor, b.self), forward.ReleaseJob{Job: id})
 	return api.Released{Job: id, Chunks: released.Chunks}, err
 }
 

@@ -97,7 +97,7 @@ func (l *leases) Voters(ctx context.Context) (api.Voters, error) {
 
 // SetVoters implements status.LeaseControl.
 func (l *leases) SetVoters(ctx context.Context, actor string, req api.VotersRequest) (api.Voters, error) {
-	out, err := forward.AskHolder(ctx, l.remote, forward.Voters, at(actor, l.self), req)
+	out, err := forward.AskHolder(ctx, l.remote, forward.Voters, forward.At(actor, l.self), req)
 	out.Header = api.Header{}
 	return out, err
 }

@@ -187,7 +187,7 @@ func (l *logs) CheckLog(ctx context.Context, node cluster.NodeID, run uint64) (a
 		return l.checks.join(run, func() error { return nil })
 	}
 	if _, ok := l.roster.Member(node); !ok {
-		return api.LogCheck{}, noMember(node)
+		return api.LogCheck{}, api.NoMember(node)
 	}
 	out, err := forward.AskHost(ctx, l.remote, forward.CheckLog, node, "", forward.LogCheckRun{Run: run})
 	out.Header = api.Header{}

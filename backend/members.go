@@ -30,12 +30,12 @@ type members struct {
 
 // RotateKey implements status.MeshControl.
 func (m *members) RotateKey(ctx context.Context, actor string) (api.Rotated, error) {
-	return m.own.RotateKey(ctx, at(actor, m.self))
+	return m.own.RotateKey(ctx, forward.At(actor, m.self))
 }
 
 // Leave implements status.MeshControl.
 func (m *members) Leave(ctx context.Context, actor string) (api.Left, error) {
-	return m.own.Leave(ctx, at(actor, m.self))
+	return m.own.Leave(ctx, forward.At(actor, m.self))
 }
 
 // Remove implements status.MeshControl.
@@ -49,7 +49,7 @@ func (m *members) Remove(ctx context.Context, actor string, node cluster.NodeID,
 		case m.roster.IsRetired(node):
 			return api.Removed{Member: node}, nil
 		default:
-			return api.Removed{}, noMember(node)
+			return api.Removed{}, api.NoMember(node)
 		}
 	}
 	if node == m.self {
@@ -57,7 +57,7 @@ func (m *members) Remove(ctx context.Context, actor string, node cluster.NodeID,
 			Hosts: m.remote.Sponsors(), Problem: api.Errorf(api.CodeConflict, "%s is this host", node).WithHint("to leave the cluster: `skein leave`"),
 		}
 	}
-	removed, err := forward.AskSponsor(ctx, m.remote, forward.Remove, at(actor, m.self), forward.RemoveNode{Node: node, Reason: reason})
+	removed, err := forward.AskSponsor(ctx, m.remote, forward.Remove, forward.At(actor, m.self), forward.RemoveNode{Node: node, Reason: reason})
 	if err != nil {
 		return api.Removed{}, err
 	}

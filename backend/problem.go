@@ -55,15 +55,11 @@ func ProblemOf(err error) *api.Problem {
 	return api.Errorf(api.CodeInternal, "%v", err)
 }
 
-func noMember(id cluster.NodeID) *api.Problem {
-	return api.Errorf(api.CodeNotFound, "no member %s", id).WithHint("see `skein members`")
-}
-
 // known refuses who is no member.
 func known(r Roster) func(cluster.NodeID) error {
 	return func(id cluster.NodeID) error {
 		if _, ok := r.Member(id); !ok {
-			return noMember(id)
+			return api.NoMember(id)
 		}
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/backend/bundle"
 	"github.com/skein-project/skein/backend/convert"
 	"github.com/skein-project/skein/backend/groupsync"
+	"github.com/skein-project/skein/backend/onions"
 	"github.com/skein-project/skein/backend/published"
 	"github.com/skein-project/skein/backend/zones"
 	"github.com/skein-project/skein/cluster"
@@ -69,7 +70,7 @@ type hostStatus struct {
 	leases    *leases
 	meshes    *meshes
 	workers   *workers
-	onion     OnionHost // nil: no tor
+	onion     onions.Host // nil: no tor
 	stopping  func() bool
 	wasReady  atomic.Bool // has been in a current view since the start
 	groups    *groupsync.Sync

@@ -21,7 +21,7 @@ func (l *leases) StepDown(ctx context.Context, actor string, req api.StepDownReq
 		return before, api.Errorf(api.CodeNoHolder, "nobody holds the lease, as far as %s knows: there is nothing to hand over", l.self).
 			WithHint("`skein doctor` says why")
 	}
-	_, err = forward.AskHolder(ctx, l.remote, forward.StepDown, at(actor, l.self), forward.StepDownTerm{Term: before.Term, StepDownRequest: req})
+	_, err = forward.AskHolder(ctx, l.remote, forward.StepDown, forward.At(actor, l.self), forward.StepDownTerm{Term: before.Term, StepDownRequest: req})
 	return before, err
 }
 
@@ -59,7 +59,7 @@ func maySucceed(v *coord.View, to cluster.NodeID) *api.Problem {
 	m, ok := v.Member(to)
 	switch {
 	case !ok:
-		return noMember(to)
+		return api.NoMember(to)
 	case to == v.Self:
 		return api.Errorf(api.CodeConflict, "%s holds the lease already", to)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/join/door"
 	"github.com/skein-project/skein/coord/join/token"
+	"github.com/skein-project/skein/forward"
 )
 
 // Sponsor is this host as one that admits others.
@@ -51,7 +52,7 @@ func (t *tokens) CreateToken(ctx context.Context, actor string, req api.TokenReq
 	}
 	t.logger.Info().Str("actor", actor).Str("invite", tok.Invite).Int("uses", req.Uses).Msg("invite created")
 	t.record.Record(ctx, event.KindTokenCreated, event.TokenChanged{
-		Invite: tok.Invite, Uses: req.Uses, Expires: tok.Deadline.Unix(), Actor: at(actor, t.id.Node), Ephemeral: req.Ephemeral,
+		Invite: tok.Invite, Uses: req.Uses, Expires: tok.Deadline.Unix(), Actor: forward.At(actor, t.id.Node), Ephemeral: req.Ephemeral,
 	})
 	made := api.Token{
 		ID: tok.Invite, CreatedAt: now.UTC(), ExpiresAt: tok.Deadline.UTC(), Uses: req.Uses, Spent: []cluster.NodeID{}, Owner: req.Owner, Ephemeral: req.Ephemeral,
@@ -80,7 +81,7 @@ func (t *tokens) RevokeToken(ctx context.Context, actor, id string) error {
 	if invites == nil {
 		return &api.Elsewhere{Hosts: t.others(), Problem: t.sponsor.NotSponsor()}
 	}
-	changed := event.TokenChanged{Invite: id, Actor: at(actor, t.id.Node)}
+	changed := event.TokenChanged{Invite: id, Actor: forward.At(actor, t.id.Node)}
 	for _, i := range invites.List() {
 		if i.ID == id {
 			changed.Uses, changed.Expires = i.Uses, i.Expires.Unix()

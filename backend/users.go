@@ -86,7 +86,7 @@ func shownUser(x event.UserSet, at cluster.HLC) api.User {
 
 // SetUser implements status.UserControl.
 func (u *users) SetUser(ctx context.Context, actor string, set event.UserSet) (api.UserSet, error) {
-	if _, err := forward.AskHolder(ctx, u.remote, forward.User, at(actor, u.self), set); err != nil {
+	if _, err := forward.AskHolder(ctx, u.remote, forward.User, forward.At(actor, u.self), set); err != nil {
 		return api.UserSet{}, err
 	}
 	shown := api.UserSet{}
@@ -102,9 +102,9 @@ func (u *users) SetUser(ctx context.Context, actor string, set event.UserSet) (a
 // SetOwner implements status.UserControl.
 func (u *users) SetOwner(ctx context.Context, actor string, set event.HostOwnerSet) (api.OwnerSet, error) {
 	if _, ok := u.roster.Member(set.Node); !ok {
-		return api.OwnerSet{}, noMember(set.Node)
+		return api.OwnerSet{}, api.NoMember(set.Node)
 	}
-	if _, err := forward.AskHolder(ctx, u.remote, forward.HostOwner, at(actor, u.self), set); err != nil {
+	if _, err := forward.AskHolder(ctx, u.remote, forward.HostOwner, forward.At(actor, u.self), set); err != nil {
 		return api.OwnerSet{}, err
 	}
 	u.await(ctx, func(s *state.State) bool { return s.Owner(set.Node) == set.Owner })

@@ -51,10 +51,10 @@ func (w *workers) summary() api.WorkerSummary {
 // Drain implements status.WorkerControl.
 func (w *workers) Drain(ctx context.Context, actor string, req api.DrainRequest) (api.Drain, error) {
 	if req.Node == "" || req.Node == w.self {
-		return w.drainHere(ctx, at(actor, w.self), req.Undo)
+		return w.drainHere(ctx, forward.At(actor, w.self), req.Undo)
 	}
 	if _, ok := w.roster.Member(req.Node); !ok {
-		return api.Drain{}, noMember(req.Node)
+		return api.Drain{}, api.NoMember(req.Node)
 	}
 	out, err := forward.AskHost(ctx, w.remote, forward.Drain, req.Node, actor, req)
 	out.Header = api.Header{}

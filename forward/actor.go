@@ -25,6 +25,9 @@ func actorName(s string) string {
 	return s
 }
 
+// At names who asked, and on which host.
+func At(actor string, host cluster.NodeID) string { return actor + "@" + string(host) }
+
 // actorOf names the actor of a request that member from forwards. The host is
 // always the authenticated one; only that host knows who on it asked. The owner
 // of a job is recorded without a host.
@@ -33,7 +36,7 @@ func actorOf(from cluster.NodeID, actor string, owner bool) string {
 	if owner {
 		return name
 	}
-	return name + "@" + string(from)
+	return At(name, from)
 }
 
 // userPrefix begins the names of users, who prove what they ask for.

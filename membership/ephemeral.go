@@ -36,8 +36,8 @@ func ephemeral(clusterSecret []byte, m state.Member) bool {
 	return token.Ephemeral(clusterSecret, m.Invite, m.Sponsor)
 }
 
-// turn is after how many others a sponsor removes members: others are the sponsors that live.
-// All that see the same hosts come one after the other.
+// turn is how many other sponsors come before this one in removing members; others are
+// the sponsors that live. Those that see the same hosts take turns.
 func turn(self cluster.NodeID, others []cluster.NodeID) (n int) {
 	for _, o := range others {
 		if o < self {
@@ -47,8 +47,9 @@ func turn(self cluster.NodeID, others []cluster.NodeID) (n int) {
 	return n
 }
 
-// gone lists the ephemeral members that are dead by the log, and still by what this host
-// knows, for ephemeralLife, and for as long as those take that come before this sponsor.
+// gone lists the ephemeral members that have been dead for ephemeralLife, by the log and
+// by what this host knows, and for as long again as the sponsors before this one have to
+// act.
 func gone(clusterSecret []byte, logged []state.Member, dead func(cluster.NodeID) bool, turn int, now time.Time) (out []cluster.NodeID) {
 	for _, m := range logged {
 		if m.Status == state.MemberJoined && m.Health == cluster.Dead && now.Sub(m.HealthAt.Time()) >= ephemeralLife+time.Duration(turn)*ephemeralTurn &&
@@ -59,9 +60,9 @@ func gone(clusterSecret []byte, logged []state.Member, dead func(cluster.NodeID)
 	return out
 }
 
-// reap removes ephemeral members that are dead, until ctx ends. Sponsors do in turn, the first
-// that lives by name first, so that one removes a member, signs that and logs it; who comes
-// second finds nothing to do.
+// reap removes ephemeral members that are dead, until ctx ends. Sponsors take turns, by
+// name, so that one of them removes a member, signs that and logs it; the next finds
+// nothing to do.
 func (s *Sponsor) reap(ctx context.Context) {
 	tick := time.NewTicker(ephemeralEvery)
 	defer tick.Stop()
@@ -82,7 +83,7 @@ func (s *Sponsor) reap(ctx context.Context) {
 			return i >= 0 && view.Members[i].Health == cluster.Dead
 		}
 		for _, n := range gone(s.o.Identity.ClusterSecret(), logged, dead, turn(s.o.Identity.Node, s.o.Others()), s.o.Wall()) {
-			by := forward.Asker{From: s.o.Identity.Node, Self: s.o.Identity.Node, Actor: ephemeralActor + "@" + string(s.o.Identity.Node)}
+			by := forward.Asker{From: s.o.Identity.Node, Self: s.o.Identity.Node, Actor: forward.At(ephemeralActor, s.o.Identity.Node)}
 			if _, err := s.Remove(ctx, by, forward.RemoveNode{Node: n, Reason: "ephemeral, and dead for an hour"}); err != nil {
 				s.o.Logger.Warn().Err(err).Str("peer", string(n)).Msg("dead ephemeral member not removed")
 			}

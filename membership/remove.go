@@ -39,7 +39,7 @@ func (s *Sponsor) Remove(ctx context.Context, by forward.Asker, req forward.Remo
 	case !ok && s.o.Roster.IsRetired(req.Node):
 		return done, nil
 	case !ok:
-		return none, api.Errorf(api.CodeNotFound, "no member %s", req.Node).WithHint("see `skein members`")
+		return none, api.NoMember(req.Node)
 	case req.Node == s.o.Identity.Node:
 		return none, forward.Lacking(api.Errorf(api.CodeConflict, "%s does not remove itself", req.Node).
 			WithHint("run `skein leave` there; if it is a sponsor, another host with the root key can remove it"))

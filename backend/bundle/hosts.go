@@ -35,7 +35,7 @@ func (h *Hosts) Debug(ctx context.Context, actor string, node cluster.NodeID, as
 	if err := h.o.Known(node); err != nil {
 		return api.DebugFiles{}, err
 	}
-	out, err := forward.AskHost(ctx, h.o.Remote, forward.Debug, node, actor+"@"+string(h.o.Self), forward.NewDebugRequest(ask))
+	out, err := forward.AskHost(ctx, h.o.Remote, forward.Debug, node, forward.At(actor, h.o.Self), forward.NewDebugRequest(ask))
 	out.Header, out.Host = api.Header{}, node
 	return out, err
 }

@@ -296,7 +296,7 @@ func (l *Loads) change(ctx context.Context, id event.LoadID, f func(b *event.Loa
 
 // StopLoad implements loads.Control of package status.
 func (l *Loads) StopLoad(ctx context.Context, actor string, id event.LoadID, req api.LoadStopRequest) (api.LoadRun, error) {
-	if _, err := forward.AskHolder(ctx, l.o.Remote, forward.StopLoad, actor+"@"+string(l.o.Self), forward.LoadStop{Run: id, Reason: req.Reason}); err != nil {
+	if _, err := forward.AskHolder(ctx, l.o.Remote, forward.StopLoad, forward.At(actor, l.o.Self), forward.LoadStop{Run: id, Reason: req.Reason}); err != nil {
 		return api.LoadRun{}, err
 	}
 	l.await(ctx, func(st *state.State) bool {

@@ -276,7 +276,7 @@ func (d *Desk) await(ctx context.Context, here func(*state.State) bool) {
 	}
 }
 
-func (d *Desk) at(actor string) string { return actor + "@" + string(d.o.Self) }
+func (d *Desk) at(actor string) string { return forward.At(actor, d.o.Self) }
 
 // enrol has this host's scheduler log whose a worker is; this host is the holder.
 func (d *Desk) enrol(ctx context.Context, by forward.Asker, b event.WorkerEnrolled) (forward.None, error) {

@@ -238,7 +238,7 @@ func (w *Runs) retryHere(ctx context.Context, by forward.Asker, q forward.RunRet
 	return forward.None{}, problem(err)
 }
 
-func (w *Runs) at(actor string) string { return actor + "@" + string(w.o.Self) }
+func (w *Runs) at(actor string) string { return forward.At(actor, w.o.Self) }
 
 func clip(s string, most int) string { return flow.Clip(s, most) }
 

@@ -249,7 +249,7 @@ var leaves = []string{"internal/advice", "internal/breaker", "internal/bucket", 
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
 var rooms = map[string][]string{
-	"backend":            {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/joblogs", "backend/joboutputs", "backend/loads", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/reserves", "backend/spread", "backend/stops", "backend/trial", "backend/waits", "backend/workerlist", "backend/workflows", "backend/zones", "config", "coord", "coord/join", "coord/join/door", "coord/join/token", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "forward/zonewatch", "load/slice", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner", "worker/words"},
+	"backend":            {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/joblogs", "backend/joboutputs", "backend/loads", "backend/onions", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/reserves", "backend/spread", "backend/stops", "backend/trial", "backend/waits", "backend/workerlist", "backend/workflows", "backend/zones", "config", "coord", "coord/join", "coord/join/door", "coord/join/token", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "forward/zonewatch", "load/slice", "membership/voters", "mesh", "scheduler", "status", "worker", "worker/artefact", "worker/runner", "worker/words"},
 	"backend/kept":       {"config", "coord", "worker/artefact", "worker/words"},
 	"backend/joblogs":    {"api", "forward", "worker/words"},
 	"backend/joboutputs": {"api"},
@@ -257,6 +257,7 @@ var rooms = map[string][]string{
 	"backend/bundle":     {"api", "forward"},
 	"backend/gauges":     {"coord"},
 	"backend/groupsync":  {"config"},
+	"backend/onions":     {"api", "coord", "forward", "onion", "tor"},
 	"backend/outside":    {"api", "forward", "gateway/registry", "scheduler", "status/outside"},
 	"backend/past":       {"api", "backend/convert", "eventlog/audit", "eventlog/store"},
 	"backend/proof":      {"api", "eventlog/store"},
@@ -316,7 +317,7 @@ var top = map[string][]string{
 // inTests lists what tests of a package may import beyond what they otherwise may.
 var inTests = map[string][]string{
 	"status":             {"client"},
-	"backend":            {"scheduler/runs"},
+	"backend":            {"onion", "scheduler/runs"},
 	"eventlog/replicate": {"eventlog/disk"},
 	"forward/linkwatch":  {"forward/zonewatch"},
 	"scheduler":          {"gateway/crew"},

@@ -139,7 +139,7 @@ func wantVoters(v *coord.View, req api.VotersRequest) (lease.SetVoters, *api.Pro
 	}
 	_, known := v.Member(req.Remove)
 	if req.Remove != "" && !known && !l.Config.Has(req.Remove) {
-		return want, noMember(req.Remove)
+		return want, api.NoMember(req.Remove)
 	}
 	switch {
 	case len(want.Voters) == 0:
@@ -158,7 +158,7 @@ func mayVote(v *coord.View, voters []cluster.NodeID) *api.Problem {
 		m, ok := v.Member(id)
 		switch {
 		case !ok:
-			return noMember(id)
+			return api.NoMember(id)
 		case m.Incompatible != "" && !v.Lease.Config.Has(id):
 			return api.Errorf(api.CodeConflict, "%s cannot vote: %s", id, m.Incompatible).WithHint("see `skein members -o wide`")
 		case m.Health != cluster.Alive && !v.Lease.Config.Has(id):
@@ -178,10 +178,6 @@ func mayVote(v *coord.View, voters []cluster.NodeID) *api.Problem {
 		return api.Errorf(api.CodeConflict, "all of these are witnesses, which never hold the lease")
 	}
 	return nil
-}
-
-func noMember(id cluster.NodeID) *api.Problem {
-	return api.Errorf(api.CodeNotFound, "no member %s", id).WithHint("see `skein members`")
 }
 
 func names(ids []cluster.NodeID) []string {

@@ -1,4 +1,4 @@
-package backend
+package onions
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord"
-	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/onion"
@@ -22,8 +21,8 @@ import (
 	"github.com/skein-project/skein/tor"
 )
 
-// OnionHost is this host's part in the cluster's onion addresses.
-type OnionHost interface {
+// Host is this host's part in the cluster's onion addresses.
+type Host interface {
 	Status() onion.Status
 	Settings() []state.Onion
 	Serves(descriptor.Address) bool
@@ -45,16 +44,41 @@ type Tor interface {
 	Address() string
 }
 
-// onions shows and changes the onion addresses of the cluster.
-type onions struct {
-	id     *join.Identity
-	host   OnionHost // nil: no tor
-	tor    Tor       // nil without tor
-	view   func() *coord.View
-	roster Roster
-	record Recorder
-	remote *forward.Router
-	logger zerolog.Logger
+// Roster says who is a member.
+type Roster interface {
+	Member(cluster.NodeID) (cluster.Member, bool)
+}
+
+// Recorder logs what an operator changed.
+type Recorder interface {
+	Record(ctx context.Context, kind event.Kind, body any)
+}
+
+// Options are what a Control is made of. All must be set unless it says otherwise.
+type Options struct {
+	Self   cluster.NodeID
+	Host   Host // nil: no tor
+	Tor    Tor  // nil without tor
+	View   func() *coord.View
+	Roster Roster
+	Record Recorder
+	Remote *forward.Router
+	Logger zerolog.Logger
+}
+
+// Control implements status.OnionControl. Its methods may be called from any goroutine.
+type Control struct {
+	o Options
+}
+
+// New returns a Control.
+func New(o Options) *Control { return &Control{o: o} }
+
+// Handle registers what this host carries out for others.
+func (c *Control) Handle(r *forward.Router) {
+	forward.Handle(r, forward.OnionDrain, c.drainFor)
+	forward.Handle(r, forward.OnionGrant, c.takeGrant)
+	forward.Handle(r, forward.OnionPublish, c.publishFor)
 }
 
 func noOnions() *api.Problem {
@@ -62,17 +86,17 @@ func noOnions() *api.Problem {
 }
 
 // Onion implements status.OnionControl.
-func (b *onions) Onion(context.Context) (api.Onion, error) {
+func (c *Control) Onion(context.Context) (api.Onion, error) {
 	out := api.Onion{Addresses: []api.OnionAddress{}, Hosts: []api.OnionHost{}, Problems: []string{}}
-	o := b.host
+	o := c.o.Host
 	if o == nil {
 		return out, nil
 	}
-	t := b.tor.Status()
+	t := c.o.Tor.Status()
 	st := o.Status()
 	out.Tor = api.OnionTor{
 		Enabled: true, State: string(t.State), Version: t.Version, Bootstrap: t.Bootstrap, Restarts: t.Restarts, Reason: t.Err,
-		Node: b.tor.Address(), WrongMaster: st.WrongMaster,
+		Node: c.o.Tor.Address(), WrongMaster: st.WrongMaster,
 	}
 	out.Problems, out.Check = append(out.Problems, st.Problems...), st.Check
 	out.OperatorAddress, out.Operators = st.OperatorAddress, st.Operators
@@ -82,8 +106,8 @@ func (b *onions) Onion(context.Context) (api.Onion, error) {
 			Keepers: append([]cluster.NodeID{}, s.Keepers...), Key: s.HasKey, Publisher: s.PublishedBy, Awaited: s.Awaited,
 			Points: map[cluster.NodeID]int{},
 		}
-		for _, c := range s.Clients {
-			v.Clients = append(v.Clients, c.Name)
+		for _, client := range s.Clients {
+			v.Clients = append(v.Clients, client.Name)
 		}
 		if p := s.Publisher; p != nil {
 			v.Publishing, v.Term, v.Descriptors, v.Size, v.Fenced, v.Solo = p.Publishing, p.Term, p.Version, p.Size, p.Fenced, p.Solo
@@ -97,7 +121,7 @@ func (b *onions) Onion(context.Context) (api.Onion, error) {
 		}
 		out.Addresses = append(out.Addresses, v)
 	}
-	for _, m := range b.view().Members {
+	for _, m := range c.o.View().Members {
 		if s, known := st.Hosts[m.Node]; known {
 			out.Hosts = append(out.Hosts, onionHost(m, s))
 		}
@@ -120,22 +144,22 @@ func onionHost(m coord.MemberView, s onion.HostStatus) api.OnionHost {
 	return h
 }
 
-// onionOf parses an address. It fails on a host without tor.
-func (b *onions) onionOf(text string) (OnionHost, descriptor.Address, error) {
-	if b.host == nil {
-		return nil, descriptor.Address{}, &api.Elsewhere{Hosts: b.withTor(), Problem: noOnions()}
+// parse parses an address. It fails on a host without tor.
+func (c *Control) parse(text string) (Host, descriptor.Address, error) {
+	if c.o.Host == nil {
+		return nil, descriptor.Address{}, &api.Elsewhere{Hosts: c.withTor(), Problem: noOnions()}
 	}
 	a, err := descriptor.ParseAddress(text)
 	if err != nil {
 		return nil, a, api.Errorf(api.CodeInvalidRequest, "%v", err)
 	}
-	return b.host, a, nil
+	return c.o.Host, a, nil
 }
 
 // withTor lists the other hosts that have an onion service of their own.
-func (b *onions) withTor() (list []cluster.NodeID) {
-	for _, m := range b.view().Members {
-		if m.Onion != "" && m.Node != b.id.Node && m.Health == cluster.Alive {
+func (c *Control) withTor() (list []cluster.NodeID) {
+	for _, m := range c.o.View().Members {
+		if m.Onion != "" && m.Node != c.o.Self && m.Health == cluster.Alive {
 			list = append(list, m.Node)
 		}
 	}
@@ -151,8 +175,8 @@ func noKey(a descriptor.Address, keepers []cluster.NodeID) error {
 }
 
 // AddOnion implements status.OnionControl.
-func (b *onions) AddOnion(ctx context.Context, actor string, req api.OnionRequest) (api.OnionChanged, error) {
-	o := b.host
+func (c *Control) AddOnion(ctx context.Context, actor string, req api.OnionRequest) (api.OnionChanged, error) {
+	o := c.o.Host
 	if o == nil {
 		return api.OnionChanged{}, noOnions()
 	}
@@ -175,11 +199,11 @@ func (b *onions) AddOnion(ctx context.Context, actor string, req api.OnionReques
 	if err := o.AddKey(key, len(req.KeyFile) > 0); err != nil {
 		return api.OnionChanged{}, err
 	}
-	return setOnion(ctx, o, key, at(actor, b.id.Node), func(*event.OnionSet) {})
+	return setOnion(ctx, o, key, forward.At(actor, c.o.Self), func(*event.OnionSet) {})
 }
 
 // setOnion changes the settings of an address.
-func setOnion(ctx context.Context, o OnionHost, key descriptor.SecretKey, actor string, change func(*event.OnionSet)) (api.OnionChanged, error) {
+func setOnion(ctx context.Context, o Host, key descriptor.SecretKey, actor string, change func(*event.OnionSet)) (api.OnionChanged, error) {
 	version, err := o.Set(ctx, key, actor, change)
 	if _, ok := errors.AsType[*onion.InvalidError](err); ok {
 		return api.OnionChanged{}, api.Errorf(api.CodeInvalidRequest, "%v", err)
@@ -189,9 +213,9 @@ func setOnion(ctx context.Context, o OnionHost, key descriptor.SecretKey, actor 
 	return api.OnionChanged{Address: key.Address().String(), Version: version}, nil
 }
 
-// keptOnion returns an address whose key this host keeps.
-func (b *onions) keptOnion(address string) (OnionHost, descriptor.Address, descriptor.SecretKey, error) {
-	o, a, err := b.onionOf(address)
+// kept returns an address whose key this host keeps.
+func (c *Control) kept(address string) (Host, descriptor.Address, descriptor.SecretKey, error) {
+	o, a, err := c.parse(address)
 	if err != nil {
 		return nil, a, descriptor.SecretKey{}, err
 	}
@@ -202,10 +226,10 @@ func (b *onions) keptOnion(address string) (OnionHost, descriptor.Address, descr
 	return o, a, key, nil
 }
 
-// servedOnion returns the key of an address that the cluster serves and whose key
+// served returns the key of an address that the cluster serves and whose key
 // this host keeps.
-func (b *onions) servedOnion(address string) (OnionHost, descriptor.SecretKey, error) {
-	o, a, key, err := b.keptOnion(address)
+func (c *Control) served(address string) (Host, descriptor.SecretKey, error) {
+	o, a, key, err := c.kept(address)
 	if err != nil {
 		return nil, key, err
 	}
@@ -216,17 +240,17 @@ func (b *onions) servedOnion(address string) (OnionHost, descriptor.SecretKey, e
 }
 
 // RemoveOnion implements status.OnionControl.
-func (b *onions) RemoveOnion(ctx context.Context, actor, address string) (api.OnionChanged, error) {
-	o, key, err := b.servedOnion(address)
+func (c *Control) RemoveOnion(ctx context.Context, actor, address string) (api.OnionChanged, error) {
+	o, key, err := c.served(address)
 	if err != nil {
 		return api.OnionChanged{}, err
 	}
-	return setOnion(ctx, o, key, at(actor, b.id.Node), func(s *event.OnionSet) { s.Removed = true })
+	return setOnion(ctx, o, key, forward.At(actor, c.o.Self), func(s *event.OnionSet) { s.Removed = true })
 }
 
 // SetOnionClients implements status.OnionControl.
-func (b *onions) SetOnionClients(ctx context.Context, actor, address string, req api.OnionClientsRequest) (api.OnionChanged, error) {
-	o, key, err := b.servedOnion(address)
+func (c *Control) SetOnionClients(ctx context.Context, actor, address string, req api.OnionClientsRequest) (api.OnionChanged, error) {
+	o, key, err := c.served(address)
 	if err != nil {
 		return api.OnionChanged{}, err
 	}
@@ -238,21 +262,21 @@ func (b *onions) SetOnionClients(ctx context.Context, actor, address string, req
 		}
 		clients = append(clients, event.OnionClient{Name: name, Key: k.Bytes()})
 	}
-	return setOnion(ctx, o, key, at(actor, b.id.Node), func(s *event.OnionSet) { s.Clients = clients })
+	return setOnion(ctx, o, key, forward.At(actor, c.o.Self), func(s *event.OnionSet) { s.Clients = clients })
 }
 
 // GrantOnion implements status.OnionControl.
-func (b *onions) GrantOnion(ctx context.Context, actor, address string, node cluster.NodeID) (api.OnionGranted, error) {
-	_, a, key, err := b.keptOnion(address)
+func (c *Control) GrantOnion(ctx context.Context, actor, address string, node cluster.NodeID) (api.OnionGranted, error) {
+	_, a, key, err := c.kept(address)
 	if err != nil {
 		return api.OnionGranted{}, err
 	}
-	if node == b.id.Node {
+	if node == c.o.Self {
 		return api.OnionGranted{Address: a.String(), Node: node}, nil
 	}
-	m, ok := b.roster.Member(node)
+	m, ok := c.o.Roster.Member(node)
 	if !ok {
-		return api.OnionGranted{}, noMember(node)
+		return api.OnionGranted{}, api.NoMember(node)
 	}
 	if m.Witness {
 		return api.OnionGranted{}, api.Errorf(api.CodeConflict, "%s is a witness: it never publishes", node)
@@ -261,18 +285,18 @@ func (b *onions) GrantOnion(ctx context.Context, actor, address string, node clu
 	if err != nil {
 		return api.OnionGranted{}, err
 	}
-	if _, err := forward.AskHost(ctx, b.remote, forward.OnionGrant, node, "", forward.OnionKey{Address: a.String(), Sealed: sealed}); err != nil {
+	if _, err := forward.AskHost(ctx, c.o.Remote, forward.OnionGrant, node, "", forward.OnionKey{Address: a.String(), Sealed: sealed}); err != nil {
 		return api.OnionGranted{}, err
 	}
-	b.record.Record(ctx, event.KindOnionGranted, event.OnionGranted{Address: a.String(), Node: node, Actor: at(actor, b.id.Node)})
+	c.o.Record.Record(ctx, event.KindOnionGranted, event.OnionGranted{Address: a.String(), Node: node, Actor: forward.At(actor, c.o.Self)})
 	return api.OnionGranted{Address: a.String(), Node: node}, nil
 }
 
 // takeGrant keeps a key that another member gave this host.
-func (b *onions) takeGrant(ctx context.Context, by forward.Asker, g forward.OnionKey) (done forward.None, err error) {
-	o := b.host
+func (c *Control) takeGrant(ctx context.Context, by forward.Asker, g forward.OnionKey) (done forward.None, err error) {
+	o := c.o.Host
 	if o == nil {
-		return done, api.Errorf(api.CodeConflict, "%s has no tor", b.id.Node).WithHint("set tor.enabled = true there")
+		return done, api.Errorf(api.CodeConflict, "%s has no tor", c.o.Self).WithHint("set tor.enabled = true there")
 	}
 	if err := by.Spend(); err != nil {
 		return done, err
@@ -285,32 +309,32 @@ func (b *onions) takeGrant(ctx context.Context, by forward.Asker, g forward.Onio
 	_, invalid := errors.AsType[*onion.InvalidError](err)
 	switch {
 	case errors.Is(err, onion.ErrNotServed):
-		return done, api.Errorf(api.CodeNotReady, "%s does not know that the cluster serves %s", b.id.Node, a).WithHint("see `skein log`")
+		return done, api.Errorf(api.CodeNotReady, "%s does not know that the cluster serves %s", c.o.Self, a).WithHint("see `skein log`")
 	case invalid:
 		return done, api.Errorf(api.CodeInvalidRequest, "%v", err)
 	case err != nil:
 		return done, api.Errorf(api.CodeInternal, "%v", err)
 	}
-	b.logger.Info().Str("peer", string(by.From)).Str("address", a.String()).Msg("key of an onion address received")
+	c.o.Logger.Info().Str("peer", string(by.From)).Str("address", a.String()).Msg("key of an onion address received")
 	return done, nil
 }
 
 // ExportOnion implements status.OnionControl.
-func (b *onions) ExportOnion(_ context.Context, actor, address string) (api.OnionKey, error) {
-	_, a, key, err := b.keptOnion(address)
+func (c *Control) ExportOnion(_ context.Context, actor, address string) (api.OnionKey, error) {
+	_, a, key, err := c.kept(address)
 	if away, ok := errors.AsType[*api.Elsewhere](err); ok {
 		err = away.Problem // a host that brought the key here could read it
 	}
 	if err != nil {
 		return api.OnionKey{}, err
 	}
-	b.logger.Warn().Str("actor", actor).Str("address", a.String()).Msg("key of an onion address exported")
+	c.o.Logger.Warn().Str("actor", actor).Str("address", a.String()).Msg("key of an onion address exported")
 	return api.OnionKey{Address: a.String(), KeyFile: key.File()}, nil
 }
 
 // VerifyOnion implements status.OnionControl.
-func (b *onions) VerifyOnion(ctx context.Context, address string) (api.OnionVerified, error) {
-	o, a, err := b.onionOf(address)
+func (c *Control) VerifyOnion(ctx context.Context, address string) (api.OnionVerified, error) {
+	o, a, err := c.parse(address)
 	if err != nil {
 		return api.OnionVerified{}, err
 	}
@@ -342,8 +366,8 @@ func (b *onions) VerifyOnion(ctx context.Context, address string) (api.OnionVeri
 }
 
 // PublishOnion implements status.OnionControl.
-func (b *onions) PublishOnion(ctx context.Context, actor, address string) (api.OnionPublished, error) {
-	o, a, err := b.onionOf(address)
+func (c *Control) PublishOnion(ctx context.Context, actor, address string) (api.OnionPublished, error) {
+	o, a, err := c.parse(address)
 	if err != nil {
 		return api.OnionPublished{}, err
 	}
@@ -353,52 +377,52 @@ func (b *onions) PublishOnion(ctx context.Context, actor, address string) (api.O
 		return api.OnionPublished{}, err
 	case x.PublishedBy == "":
 		return api.OnionPublished{}, api.Errorf(api.CodeConflict, "nobody is known to publish %s", a).WithHint("`skein onion status` says which hosts have its key")
-	case x.PublishedBy == b.id.Node:
-		return b.publishHere(ctx, at(actor, b.id.Node), a)
+	case x.PublishedBy == c.o.Self:
+		return c.publishHere(ctx, forward.At(actor, c.o.Self), a)
 	}
-	return forward.AskHost(ctx, b.remote, forward.OnionPublish, x.PublishedBy, actor, forward.OnionNamed{Address: a.String()})
+	return forward.AskHost(ctx, c.o.Remote, forward.OnionPublish, x.PublishedBy, actor, forward.OnionNamed{Address: a.String()})
 }
 
-// publishOnionFor answers another member.
-func (b *onions) publishOnionFor(ctx context.Context, by forward.Asker, req forward.OnionNamed) (api.OnionPublished, error) {
-	_, a, err := b.onionOf(req.Address)
+// publishFor answers another member.
+func (c *Control) publishFor(ctx context.Context, by forward.Asker, req forward.OnionNamed) (api.OnionPublished, error) {
+	_, a, err := c.parse(req.Address)
 	if away, ok := errors.AsType[*api.Elsewhere](err); ok {
 		err = away.Problem // who asked chose this host
 	}
 	if err != nil {
 		return api.OnionPublished{}, err
 	}
-	return b.publishHere(ctx, by.Actor, a)
+	return c.publishHere(ctx, by.Actor, a)
 }
 
 // publishHere makes new descriptors, if this host publishes the address.
-func (b *onions) publishHere(ctx context.Context, actor string, a descriptor.Address) (out api.OnionPublished, err error) {
-	x, err := servedAs(b.host, a)
+func (c *Control) publishHere(ctx context.Context, actor string, a descriptor.Address) (out api.OnionPublished, err error) {
+	x, err := servedAs(c.o.Host, a)
 	if err != nil {
 		return out, err
 	}
 	switch p := x.Publisher; {
 	case p == nil || !p.Publishing:
-		err := api.Errorf(api.CodeConflict, "%s does not publish %s", b.id.Node, a)
-		if x.PublishedBy != "" && x.PublishedBy != b.id.Node {
+		err := api.Errorf(api.CodeConflict, "%s does not publish %s", c.o.Self, a)
+		if x.PublishedBy != "" && x.PublishedBy != c.o.Self {
 			err = err.WithHint("%s does", x.PublishedBy)
 		}
 		return out, err
 	case p.Fenced:
-		return out, api.Errorf(api.CodeConflict, "a publisher of a later term than %d is at work: %s stands back", p.Term, b.id.Node)
+		return out, api.Errorf(api.CodeConflict, "a publisher of a later term than %d is at work: %s stands back", p.Term, c.o.Self)
 	case p.Solo:
-		return out, api.Errorf(api.CodeConflict, "%s is the only host, and its tor publishes %s by itself", b.id.Node, a)
+		return out, api.Errorf(api.CodeConflict, "%s is the only host, and its tor publishes %s by itself", c.o.Self, a)
 	default:
-		b.host.Publish(a)
-		if len(b.view().Unaware(event.KindPublishAsked)) == 0 {
-			b.record.Record(ctx, event.KindPublishAsked, event.PublishAsked{Address: a.String(), Term: p.Term, Actor: actor})
+		c.o.Host.Publish(a)
+		if len(c.o.View().Unaware(event.KindPublishAsked)) == 0 {
+			c.o.Record.Record(ctx, event.KindPublishAsked, event.PublishAsked{Address: a.String(), Term: p.Term, Actor: actor})
 		}
-		return api.OnionPublished{Address: a.String(), Node: b.id.Node, Term: p.Term}, nil
+		return api.OnionPublished{Address: a.String(), Node: c.o.Self, Term: p.Term}, nil
 	}
 }
 
 // servedAs is how an address is that the cluster serves.
-func servedAs(o OnionHost, a descriptor.Address) (onion.AddressStatus, error) {
+func servedAs(o Host, a descriptor.Address) (onion.AddressStatus, error) {
 	for _, x := range o.Status().Addresses {
 		if x.Key == a {
 			return x, nil
@@ -408,42 +432,42 @@ func servedAs(o OnionHost, a descriptor.Address) (onion.AddressStatus, error) {
 }
 
 // DrainOnion implements status.OnionControl.
-func (b *onions) DrainOnion(ctx context.Context, actor string, req api.OnionDrainRequest) (api.OnionDrained, error) {
+func (c *Control) DrainOnion(ctx context.Context, actor string, req api.OnionDrainRequest) (api.OnionDrained, error) {
 	node := req.Node
-	if node == "" || node == b.id.Node {
-		if err := b.drainOnionHere(ctx, at(actor, b.id.Node), req.Undo); err != nil {
+	if node == "" || node == c.o.Self {
+		if err := c.drainHere(ctx, forward.At(actor, c.o.Self), req.Undo); err != nil {
 			return api.OnionDrained{}, err
 		}
-		return api.OnionDrained{Node: b.id.Node, Drained: !req.Undo}, nil
+		return api.OnionDrained{Node: c.o.Self, Drained: !req.Undo}, nil
 	}
-	if _, ok := b.roster.Member(node); !ok {
-		return api.OnionDrained{}, noMember(node)
+	if _, ok := c.o.Roster.Member(node); !ok {
+		return api.OnionDrained{}, api.NoMember(node)
 	}
-	if _, err := forward.AskHost(ctx, b.remote, forward.OnionDrain, node, actor, req); err != nil {
+	if _, err := forward.AskHost(ctx, c.o.Remote, forward.OnionDrain, node, actor, req); err != nil {
 		return api.OnionDrained{}, err
 	}
 	return api.OnionDrained{Node: node, Drained: !req.Undo}, nil
 }
 
-// drainOnionFor answers another member.
-func (b *onions) drainOnionFor(ctx context.Context, by forward.Asker, req api.OnionDrainRequest) (forward.None, error) {
-	return forward.None{}, b.drainOnionHere(ctx, by.Actor, req.Undo)
+// drainFor answers another member.
+func (c *Control) drainFor(ctx context.Context, by forward.Asker, req api.OnionDrainRequest) (forward.None, error) {
+	return forward.None{}, c.drainHere(ctx, by.Actor, req.Undo)
 }
 
-func (b *onions) drainOnionHere(ctx context.Context, actor string, undo bool) error {
-	if b.host == nil {
+func (c *Control) drainHere(ctx context.Context, actor string, undo bool) error {
+	if c.o.Host == nil {
 		return noOnions()
 	}
-	if err := b.host.Drain(!undo); err != nil {
+	if err := c.o.Host.Drain(!undo); err != nil {
 		return api.Errorf(api.CodeInternal, "%v", err)
 	}
-	b.record.Record(ctx, event.KindOnionDrained, event.OnionDrained{Drained: !undo, Actor: actor})
+	c.o.Record.Record(ctx, event.KindOnionDrained, event.OnionDrained{Drained: !undo, Actor: actor})
 	return nil
 }
 
 // RotateOnion implements status.OnionControl.
-func (b *onions) RotateOnion(ctx context.Context, actor string) (api.OnionRotated, error) {
-	o := b.host
+func (c *Control) RotateOnion(ctx context.Context, actor string) (api.OnionRotated, error) {
+	o := c.o.Host
 	if o == nil {
 		return api.OnionRotated{}, noOnions()
 	}
@@ -453,6 +477,6 @@ func (b *onions) RotateOnion(ctx context.Context, actor string) (api.OnionRotate
 	} else if err != nil {
 		return api.OnionRotated{}, err
 	}
-	b.record.Record(ctx, event.KindOnionRotated, event.OnionRotated{From: from, Actor: at(actor, b.id.Node)})
+	c.o.Record.Record(ctx, event.KindOnionRotated, event.OnionRotated{From: from, Actor: forward.At(actor, c.o.Self)})
 	return api.OnionRotated{From: from}, nil
 }

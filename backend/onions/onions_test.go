@@ -1,7 +1,8 @@
-package backend
+package onions
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord"
-	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/onion"
@@ -20,11 +20,21 @@ import (
 
 // republisher is a host that publishes, or not, and counts how often it was asked to.
 type republisher struct {
-	fakeOnion
+	Host
+	st    onion.Status
 	asked []descriptor.Address
 }
 
+func (p *republisher) Status() onion.Status { return p.st }
+
 func (p *republisher) Publish(a descriptor.Address) { p.asked = append(p.asked, a) }
+
+// recorded are the events that were written.
+type recorded []string
+
+func (r *recorded) Record(_ context.Context, kind event.Kind, body any) {
+	*r = append(*r, fmt.Sprintf("%s %+v", kind, body))
+}
 
 // fresh puts a new value where a pointer is.
 func fresh[T any](at **T) *T {
@@ -39,15 +49,15 @@ func TestPublish(t *testing.T) {
 	a := descriptor.NewSecretKey([32]byte{1}).Address()
 	routers := map[cluster.NodeID]*forward.Router{}
 	logs := map[cluster.NodeID]*recorded{}
-	host := func(self cluster.NodeID, st onion.AddressStatus) (*onions, *republisher) {
+	host := func(self cluster.NodeID, st onion.AddressStatus) (*Control, *republisher) {
 		st.Onion = state.Onion{Key: a}
-		h := &republisher{fakeOnion: fakeOnion{st: onion.Status{Addresses: []onion.AddressStatus{st}}}}
+		h := &republisher{st: onion.Status{Addresses: []onion.AddressStatus{st}}}
 		v := &coord.View{Self: self, Members: []coord.MemberView{
 			{Member: cluster.Member{Node: "n1"}, Health: cluster.Alive, Heard: true, Level: event.Level},
 			{Member: cluster.Member{Node: "n2"}, Health: cluster.Alive, Heard: true, Level: event.Level},
 		}}
 		router, err := forward.New(forward.Options{
-			Self: self, Lease: func() forward.Lease { return forward.Lease{} }, Problem: ProblemOf,
+			Self: self, Lease: func() forward.Lease { return forward.Lease{} },
 			Dial: func(ctx context.Context, to cluster.NodeID) (net.Conn, error) {
 				ours, theirs := net.Pipe()
 				go routers[to].Serve(ctx, self, theirs)
@@ -58,8 +68,8 @@ func TestPublish(t *testing.T) {
 			t.Fatal(err)
 		}
 		logs[self] = &recorded{}
-		b := &onions{id: &join.Identity{Node: self}, host: h, view: func() *coord.View { return v }, record: logs[self], remote: router}
-		forward.Handle(router, forward.OnionPublish, b.publishOnionFor)
+		b := New(Options{Self: self, Host: h, View: func() *coord.View { return v }, Record: logs[self], Remote: router})
+		b.Handle(router)
 		routers[self] = router
 		return b, h
 	}
@@ -69,7 +79,7 @@ func TestPublish(t *testing.T) {
 	n1, asked := host("n1", onion.AddressStatus{PublishedBy: "n2"})
 	n2, does := host("n2", does42)
 
-	for i, b := range []*onions{n1, n2} {
+	for i, b := range []*Control{n1, n2} {
 		out, err := b.PublishOnion(t.Context(), "uid:0", a.String())
 		if err != nil || out.Node != "n2" || out.Term != 42 || out.Address != a.String() {
 			t.Fatalf("asked at n%d: %+v, %v", i+1, out, err)
@@ -80,7 +90,7 @@ func TestPublish(t *testing.T) {
 		t.Errorf("in the log of n2 %q, want %q; of n1 %q; published %d and %d times", *logs["n2"], want, *logs["n1"], len(does.asked), len(asked.asked))
 	}
 
-	refused := func(what, address string, b *onions, code api.Code, text string) {
+	refused := func(what, address string, b *Control, code api.Code, text string) {
 		t.Helper()
 		if _, err := b.PublishOnion(t.Context(), "uid:0", address); !api.IsCode(err, code) || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", what, err)
@@ -91,7 +101,7 @@ func TestPublish(t *testing.T) {
 	at42.Publishing = false
 	refused("it publishes no more", a.String(), n1, api.CodeConflict, "n2 does not publish")
 	does.st.Addresses[0].PublishedBy = "n1"
-	if _, err := n2.publishOnionFor(t.Context(), forward.Asker{From: "n1", Self: "n2", Actor: "uid:0@n1"}, forward.OnionNamed{Address: a.String()}); !api.IsCode(err, api.CodeConflict) {
+	if _, err := n2.publishFor(t.Context(), forward.Asker{From: "n1", Self: "n2", Actor: "uid:0@n1"}, forward.OnionNamed{Address: a.String()}); !api.IsCode(err, api.CodeConflict) {
 		t.Errorf("n2 publishes for n1, which does: %v", err)
 	}
 	does.st.Addresses[0].PublishedBy = "n2"
