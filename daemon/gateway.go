@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/daemon/stages"
 	"github.com/skein-project/skein/gateway"
 	"github.com/skein-project/skein/gateway/centrifugo"
 	"github.com/skein-project/skein/gateway/guard"
@@ -20,7 +21,7 @@ import (
 )
 
 // startGateway opens this host for workers that no host runs, if it is a gateway.
-func (d *daemon) startGateway(ctx context.Context, l *lifecycle, w *work, srv *status.Server) error {
+func (d *daemon) startGateway(ctx context.Context, l *stages.Sequence, w *work, srv *status.Server) error {
 	c, f, h := d.cfg.Gateway, d.cfg.Centrifugo, d.history
 	if !c.Listen.IsValid() {
 		return nil
@@ -56,6 +57,6 @@ func (d *daemon) startGateway(ctx context.Context, l *lifecycle, w *work, srv *s
 	if err != nil {
 		return err
 	}
-	l.start(stage{name: "gateway", run: g.Run, grace: 3 * time.Second})
-	return l.await(ctx, g.Up())
+	l.Start(stages.Stage{Name: "gateway", Run: g.Run, Grace: 3 * time.Second})
+	return l.Await(ctx, g.Up())
 }

@@ -110,6 +110,13 @@ func (g *ground) ownChain(id *identity, h *history) *journal.Chain {
 	})
 }
 
+// newMender makes what fetches what a repair of the log found missing.
+func (g *ground) newMender(h *history) *journal.Mender {
+	return journal.NewMender(journal.MenderOptions{
+		Self: h.peers.self, Log: h, Voters: h.peers.voters, Peers: h.peers.reachable, VoteLost: h.peers.svc.VoteLost, Logger: g.log,
+	})
+}
+
 // logForced logs once that this host was made the only voter.
 func (g *ground) logForced(ctx context.Context, h *history) error {
 	body, ok, err := offline.Forced(g.cfg.StateDir)

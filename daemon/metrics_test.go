@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/daemon/stages"
 	"github.com/skein-project/skein/internal/require"
 	"github.com/skein-project/skein/observability"
 	"github.com/skein-project/skein/offline"
@@ -82,13 +83,13 @@ func startAlone(t *testing.T) (known map[string][2]string, text []byte) {
 	defer unlock()
 	d := &daemon{ground: g}
 	defer d.close()
-	l := newLifecycle(d.log)
+	l := stages.New(d.log)
 	err = d.start(t.Context(), l)
 	known = metricsOf(t, d.reg)
 	if err == nil {
 		text = scrape(t, filepath.Join(dir, "s"))
 	}
-	if stopErr := l.stop(); err != nil || stopErr != nil {
+	if stopErr := l.Stop(); err != nil || stopErr != nil {
 		t.Fatal(err, stopErr)
 	}
 	return known, text

@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/coord/join/door"
 	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/coord/wire"
+	"github.com/skein-project/skein/daemon/stages"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/membership"
@@ -75,7 +76,7 @@ func siteOf(set config.Onion) onion.Site {
 // start starts this host's part in the onion addresses; tor runs already.
 // serves says that it has something to serve. The keeper passes joins on that
 // come in through an address of the cluster.
-func (o onions) start(ctx context.Context, l *lifecycle, serves bool, keeper *door.Keeper) error {
+func (o onions) start(ctx context.Context, l *stages.Sequence, serves bool, keeper *door.Keeper) error {
 	if o.host == nil {
 		return nil
 	}
@@ -84,14 +85,14 @@ func (o onions) start(ctx context.Context, l *lifecycle, serves bool, keeper *do
 		if err != nil {
 			return err
 		}
-		l.start(stage{name: "onion proxy", run: p.Run, grace: onionGrace})
+		l.Start(stages.Stage{Name: "onion proxy", Run: p.Run, Grace: onionGrace})
 	}
-	l.start(stage{name: "onion", run: o.host.Run, stop: o.host.Leave, grace: onion.LeaveTime + onionGrace})
+	l.Start(stages.Stage{Name: "onion", Run: o.host.Run, Stop: o.host.Leave, Grace: onion.LeaveTime + onionGrace})
 	return nil
 }
 
 // servePage serves this host's page at the onion address that its operators find.
-func (o onions) servePage(ctx context.Context, l *lifecycle, inside *entry.Inside) error {
+func (o onions) servePage(ctx context.Context, l *stages.Sequence, inside *entry.Inside) error {
 	if o.host == nil {
 		return nil
 	}
@@ -100,7 +101,7 @@ func (o onions) servePage(ctx context.Context, l *lifecycle, inside *entry.Insid
 		return err
 	}
 	h := page(inside, "onion.operators", "", func() []string { return []string{o.host.Status().OperatorAddress} })
-	l.start(stage{name: "operators' page", grace: time.Second, run: func(ctx context.Context) error { return web.Serve(ctx, at, h) }})
+	l.Start(stages.Stage{Name: "operators' page", Grace: time.Second, Run: func(ctx context.Context) error { return web.Serve(ctx, at, h) }})
 	return nil
 }
 

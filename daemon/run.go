@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/backend"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord/store"
+	"github.com/skein-project/skein/daemon/stages"
 	"github.com/skein-project/skein/duty"
 	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/eventlog/disk"
@@ -108,7 +109,7 @@ func run(ctx context.Context, cfg config.Config, o RunOptions) error {
 	d := &daemon{ground: g}
 	defer d.close()
 
-	l := newLifecycle(d.log)
+	l := stages.New(d.log)
 	err = d.start(ctx, l)
 	if err == nil {
 		d.log.Info().Str("node", string(d.id.Node)).Str("cluster", d.id.clusterName()).Str("version", o.Version).Msg("up")
@@ -116,13 +117,13 @@ func run(ctx context.Context, cfg config.Config, o RunOptions) error {
 	}
 	d.stopping.Store(true)
 	if again, ok := errors.AsType[*journal.TakeBackError](err); ok {
-		if stopErr := l.stop(); stopErr != nil {
+		if stopErr := l.Stop(); stopErr != nil {
 			d.log.Warn().Err(stopErr).Msg("not stopped cleanly")
 		}
 		return d.takeBack(again)
 	}
 	d.notified(d.notify.Stopping("stopping"))
-	if stopErr := l.stop(); !errors.Is(err, membership.ErrLeft) {
+	if stopErr := l.Stop(); !errors.Is(err, membership.ErrLeft) {
 		return errors.Join(err, stopErr)
 	} else if stopErr != nil {
 		d.log.Warn().Err(stopErr).Msg("not stopped cleanly")
@@ -170,7 +171,7 @@ func (d *daemon) cleanUp() error {
 }
 
 // start makes the parts and brings the stages up in order.
-func (d *daemon) start(ctx context.Context, l *lifecycle) (err error) {
+func (d *daemon) start(ctx context.Context, l *stages.Sequence) (err error) {
 	if d.id, err = d.identify(); err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func (d *daemon) start(ctx context.Context, l *lifecycle) (err error) {
 		return err
 	}
 	if o.tor != nil {
-		l.start(stage{name: "tor", run: o.tor.Run, grace: torGrace})
+		l.Start(stages.Stage{Name: "tor", Run: o.tor.Run, Grace: torGrace})
 	}
 	if err := d.startMesh(ctx, l); err != nil {
 		return err
@@ -219,29 +220,29 @@ func (d *daemon) start(ctx context.Context, l *lifecycle) (err error) {
 		p.svc.Handle(scheduler.CrewProto, w.relief.Stream(overload.Vital, w.crew.Serve))
 	}
 
-	l.start(stage{name: "mesh plan", run: d.device.planner.Run, grace: deviceplan.StopTime})
-	l.start(stage{name: "event log", run: h.Run, grace: 3 * time.Second})
-	l.start(stage{name: "coordination", run: lastseen.Remembering(p.svc, store.New(d.cfg.StateDir, id.Cluster, id.Node), d.log), grace: 3 * time.Second})
-	l.start(stage{name: "overload", run: w.relief.Run, grace: 3 * time.Second})
-	l.start(stage{name: "worker", run: w.worker.Run, grace: 15 * time.Second})
-	l.start(stage{name: "load tests", run: w.slices.Run, grace: 10 * time.Second})
+	l.Start(stages.Stage{Name: "mesh plan", Run: d.device.planner.Run, Grace: deviceplan.StopTime})
+	l.Start(stages.Stage{Name: "event log", Run: h.Run, Grace: 3 * time.Second})
+	l.Start(stages.Stage{Name: "coordination", Run: lastseen.Remembering(p.svc, store.New(d.cfg.StateDir, id.Cluster, id.Node), d.log), Grace: 3 * time.Second})
+	l.Start(stages.Stage{Name: "overload", Run: w.relief.Run, Grace: 3 * time.Second})
+	l.Start(stages.Stage{Name: "worker", Run: w.worker.Run, Grace: 15 * time.Second})
+	l.Start(stages.Stage{Name: "load tests", Run: w.slices.Run, Grace: 10 * time.Second})
 	if w.crew != nil {
-		l.start(stage{name: "crew", run: w.crew.Run, grace: time.Second})
+		l.Start(stages.Stage{Name: "crew", Run: w.crew.Run, Grace: time.Second})
 	}
-	l.start(stage{name: "journal", run: h.journal.Run, grace: time.Second})
-	l.start(stage{name: "conflicts", run: m.conflicts.Run, grace: time.Second})
-	l.start(stage{name: "own records", run: m.own.Run, stop: m.own.Stop, grace: membership.EphemeralGrace})
-	l.start(stage{name: "artefacts", run: w.Tend, grace: time.Second})
-	l.start(stage{name: "outputs", run: w.TendOutputs, grace: time.Second})
-	l.start(stage{name: "backend", run: d.backend.Run, grace: 3 * time.Second})
-	l.start(stage{name: "repair", run: func(ctx context.Context) error { return h.mend(ctx, d.log) }, grace: time.Second})
-	l.start(stage{name: "own chain", run: d.ownChain(id, h).Run, grace: time.Second})
+	l.Start(stages.Stage{Name: "journal", Run: h.journal.Run, Grace: time.Second})
+	l.Start(stages.Stage{Name: "conflicts", Run: m.conflicts.Run, Grace: time.Second})
+	l.Start(stages.Stage{Name: "own records", Run: m.own.Run, Stop: m.own.Stop, Grace: membership.EphemeralGrace})
+	l.Start(stages.Stage{Name: "artefacts", Run: w.Tend, Grace: time.Second})
+	l.Start(stages.Stage{Name: "outputs", Run: w.TendOutputs, Grace: time.Second})
+	l.Start(stages.Stage{Name: "backend", Run: d.backend.Run, Grace: 3 * time.Second})
+	l.Start(stages.Stage{Name: "repair", Run: d.newMender(h).Run, Grace: time.Second})
+	l.Start(stages.Stage{Name: "own chain", Run: d.ownChain(id, h).Run, Grace: time.Second})
 	d.startDuty(l, w, o)
 	return d.open(ctx, l, w, m, o)
 }
 
 // startMesh makes the mesh device and has it follow the membership once.
-func (d *daemon) startMesh(ctx context.Context, l *lifecycle) error {
+func (d *daemon) startMesh(ctx context.Context, l *stages.Sequence) error {
 	dev, err := mesh.New(mesh.Options{
 		Backend: d.cfg.Mesh.Backend, Interface: d.cfg.Mesh.Interface, Networks: d.id.networks(),
 		// The device may still have the key from before a change that a crash
@@ -252,8 +253,8 @@ func (d *daemon) startMesh(ctx context.Context, l *lifecycle) error {
 	if err != nil {
 		return err
 	}
-	l.start(stage{name: "mesh", run: dev.Run, grace: 3 * time.Second})
-	if err := l.await(ctx, dev.Ready()); err != nil {
+	l.Start(stages.Stage{Name: "mesh", Run: dev.Run, Grace: 3 * time.Second})
+	if err := l.Await(ctx, dev.Ready()); err != nil {
 		return err
 	}
 	d.device = device{Mesh: dev, planner: d.newPlanner(d.id, d.history, dev)}
@@ -261,7 +262,7 @@ func (d *daemon) startMesh(ctx context.Context, l *lifecycle) error {
 }
 
 // startDuty starts what the lease asks of this host.
-func (d *daemon) startDuty(l *lifecycle, w *work, o onions) {
+func (d *daemon) startDuty(l *stages.Sequence, w *work, o onions) {
 	h := d.history
 	do := duty.Options{
 		Profile: d.cfg.Lease.Profile, Ready: h.journal.Opened(), Elector: h.peers.svc, History: h, Scheduler: d.backend.Loads.Beside(w.database.Beside(w.sched, d.backend.Submit)),
@@ -271,16 +272,16 @@ func (d *daemon) startDuty(l *lifecycle, w *work, o onions) {
 		do.Publisher = o.host
 	}
 	holding := duty.New(do)
-	l.start(stage{
-		name: "lease", grace: 3 * time.Second,
-		run:  func(ctx context.Context) error { return holding.Run(ctx, h.peers.svc.Actions()) },
-		stop: func(ctx context.Context) error { return h.peers.svc.StepDown(ctx, "", "shutdown", true) },
+	l.Start(stages.Stage{
+		Name: "lease", Grace: 3 * time.Second,
+		Run:  func(ctx context.Context) error { return holding.Run(ctx, h.peers.svc.Actions()) },
+		Stop: func(ctx context.Context) error { return h.peers.svc.StepDown(ctx, "", "shutdown", true) },
 	})
 }
 
 // open starts what clients and newcomers reach: the onion addresses, the join
 // listener, the status socket.
-func (d *daemon) open(ctx context.Context, l *lifecycle, w *work, m *members, o onions) error {
+func (d *daemon) open(ctx context.Context, l *stages.Sequence, w *work, m *members, o onions) error {
 	if o.host != nil {
 		keeper, err := d.newDoor(d.id, d.history.peers)
 		if err != nil {
@@ -293,7 +294,7 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, w *work, m *members, o 
 	if err := m.sponsor.Open(ctx); err != nil {
 		return err
 	}
-	l.start(stage{name: "join", run: m.sponsor.Run, grace: 3 * time.Second})
+	l.Start(stages.Stage{Name: "join", Run: m.sponsor.Run, Grace: 3 * time.Second})
 	srv, inside, err := d.newStatus(w.relief)
 	if err != nil {
 		return err
@@ -302,10 +303,10 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, w *work, m *members, o 
 		return err
 	}
 	if w.redis != nil {
-		l.start(stage{name: "redis", run: w.redis.Run, grace: time.Second})
+		l.Start(stages.Stage{Name: "redis", Run: w.redis.Run, Grace: time.Second})
 	}
-	l.start(stage{name: "status", run: srv.Run, grace: 3 * time.Second})
-	if err := l.await(ctx, srv.Up()); err != nil {
+	l.Start(stages.Stage{Name: "status", Run: srv.Run, Grace: 3 * time.Second})
+	if err := l.Await(ctx, srv.Up()); err != nil {
 		return err
 	}
 	return o.servePage(ctx, l, inside)
@@ -365,7 +366,7 @@ func (d *daemon) listen(ctx context.Context, at netip.AddrPort) (l net.Listener,
 const statusEvery = time.Second
 
 // watch runs until ctx ends or a stage fails, keeping the status line up to date.
-func (d *daemon) watch(ctx context.Context, l *lifecycle) error {
+func (d *daemon) watch(ctx context.Context, l *stages.Sequence) error {
 	line := d.backend.Line()
 	d.notified(d.notify.Ready(line))
 	tick := wait.NewTicker(statusEvery)
@@ -377,7 +378,7 @@ func (d *daemon) watch(ctx context.Context, l *lifecycle) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-l.failed:
+		case err := <-l.Failed():
 			return err
 		case err := <-d.ended:
 			return err

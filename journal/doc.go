@@ -7,11 +7,11 @@
 // before anything is appended to it: appending to a chain that lost its end
 // would fork it. It also waits until Gate says that this host's clock may stamp
 // events. Members writes the health of members while this host holds the lease.
-// Clock stamps the events.
+// Clock stamps the events. Mender fetches what a repair of the log found missing.
 //
 // Non-goals: it replicates nothing and folds nothing; that is eventlog's.
 //
-// Goroutines: Journal.Run and Chain.Run block until their context ends; the
+// Goroutines: Journal.Run, Chain.Run and Mender.Run block until their context ends; the
 // caller owns them. Nothing else is started.
 //
 // Ordering: facts are appended in the order in which they were queued. A full

@@ -152,6 +152,7 @@ var adapters = map[string][]string{
 	"coord/join/starts":   nil,
 	"coord/join/door":     {"coord/join/token"},
 	"coord/join/token":    nil,
+	"daemon/stages":       nil,
 	"docs":                nil, // pages, and the topics in them
 	"docs/topics":         {"docs", "config"},
 	"eventlog":            {"eventlog/audit", "eventlog/disk", "eventlog/index", "eventlog/replicate", "eventlog/segment", "eventlog/snapshots", "eventlog/store", "eventlog/wire"},

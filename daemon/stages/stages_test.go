@@ -1,4 +1,4 @@
-package daemon
+package stages
 
 import (
 	"context"
@@ -14,17 +14,17 @@ import (
 
 func TestStagesStopInReverse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLifecycle(zerolog.Nop())
+		l := New(zerolog.Nop())
 		var order []string
 		for _, name := range []string{"log", "mesh", "lease"} {
-			l.start(stage{
-				name:  name,
-				grace: time.Second,
-				run:   func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-				stop:  func(context.Context) error { order = append(order, name); return nil },
+			l.Start(Stage{
+				Name:  name,
+				Grace: time.Second,
+				Run:   func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+				Stop:  func(context.Context) error { order = append(order, name); return nil },
 			})
 		}
-		if err := l.stop(); err != nil {
+		if err := l.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"lease", "mesh", "log"}; !slices.Equal(order, want) {
@@ -35,14 +35,14 @@ func TestStagesStopInReverse(t *testing.T) {
 
 func TestStageFailureEndsTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLifecycle(zerolog.Nop())
+		l := New(zerolog.Nop())
 		boom := errors.New("boom")
-		l.start(stage{name: "disk", grace: time.Second, run: func(context.Context) error { return boom }})
-		err := <-l.failed
+		l.Start(Stage{Name: "disk", Grace: time.Second, Run: func(context.Context) error { return boom }})
+		err := <-l.Failed()
 		if !errors.Is(err, boom) || !strings.HasPrefix(err.Error(), "disk: ") {
 			t.Errorf("failure %v, want disk: boom", err)
 		}
-		if err := l.stop(); err != nil {
+		if err := l.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -50,13 +50,13 @@ func TestStageFailureEndsTheDaemon(t *testing.T) {
 
 func TestStageThatHangsIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLifecycle(zerolog.Nop())
+		l := New(zerolog.Nop())
 		release := make(chan struct{})
-		l.start(stage{name: "mesh", grace: 3 * time.Second, run: func(context.Context) error { <-release; return nil }})
+		l.Start(Stage{Name: "mesh", Grace: 3 * time.Second, Run: func(context.Context) error { <-release; return nil }})
 		start := time.Now()
-		err := l.stop()
+		err := l.Stop()
 		if err == nil || !strings.Contains(err.Error(), "mesh: still running after 3s") {
-			t.Errorf("stop: %v", err)
+			t.Errorf("Stop: %v", err)
 		}
 		if d := time.Since(start); d != 3*time.Second {
 			t.Errorf("waited %s, want the grace of 3s", d)
