@@ -7,7 +7,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 )
 
-// Channels to which who shows an access token may listen: POST /v1/realtime/token.
+// Channels that the bearer of an access token may listen to: POST /v1/realtime/token.
 const (
 	ClusterChannel = "cluster"  // whether somebody holds; access tokens for watch
 	JobChannel     = "job:"     // and its id: one job
@@ -30,8 +30,9 @@ const (
 	ChannelAboutGone    = "gone" // the job is not kept any more
 )
 
-// ChannelPush is what is told on these channels. It says how things are, and never what
-// changed: to have missed one does no harm once the next is there, and the same may come twice.
+// ChannelPush is a message on these channels. It carries the present state, never a
+// difference: a missed message does no harm once the next one arrives, and the same one
+// may arrive twice.
 type ChannelPush struct {
 	V       int             `json:"v"` // 1
 	Type    string          `json:"type"`
@@ -43,7 +44,7 @@ type ChannelPush struct {
 	More bool `json:"more,omitempty"`
 }
 
-// ChannelCluster is all of a cluster that who asks from outside learns.
+// ChannelCluster is all that somebody outside learns of the cluster.
 type ChannelCluster struct {
 	Term cluster.Term `json:"term,string"`
 	Held bool         `json:"held"` // somebody holds: jobs go on

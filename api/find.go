@@ -11,10 +11,10 @@ const maxFound = 8
 // Named is what a person calls by its id, the beginning of it, or its name.
 type Named struct{ ID, Name, Owner string }
 
-// Find returns the id of the one of list that text calls among those of owner (empty:
-// everybody's): by its id, else its name, else the beginning of its id. Else a *Problem says
-// that there is none, or which ones there are. one and several are what it is called, command
-// is the one that shows all.
+// Find returns the id of the entry of list that text names, among those of owner (empty:
+// everybody's): by its id, else its name, else the beginning of its id. Otherwise it
+// returns a *Problem, which says that there is none, or which entries match. one and
+// several are the words for such a thing, command is what lists them all.
 func Find(list []Named, text, owner, one, several, command string) (string, error) {
 	var named, begun []string
 	for _, x := range list {

@@ -124,7 +124,7 @@ type JobWorker struct {
 	Node     cluster.NodeID `json:"node"`
 	Assigned int            `json:"assigned"` // attempts it has now
 	Accepted int            `json:"accepted"` // chunks that count
-	Failed   int            `json:"failed"`   // chunks that were given up when it had tried
+	Failed   int            `json:"failed"`   // chunks that were given up after its attempt
 }
 
 // JobZone is one zone's part in a job.
@@ -210,10 +210,10 @@ type SubmitRequest struct {
 	// WaitForWorker makes a job that no worker may ever run, because of its executor,
 	// its zones or its permission, wait for one instead of being refused.
 	WaitForWorker bool `json:"wait_for_worker,omitempty"`
-	// ZoneCount has the holder choose so many zones for the job, of spec.zones or, without,
-	// of all that hosts name: the answer and the log have them as spec.zones. ZonePrefer
-	// are those that it takes before others which are as healthy. Under the same key the
-	// job stays where it was put.
+	// ZoneCount makes the holder choose that many zones for the job, out of spec.zones
+	// or, without those, out of all that hosts name; the answer and the log show the
+	// choice as spec.zones. ZonePrefer names those to prefer over others that are as
+	// healthy. Submitted again under the same key, the job stays where it is.
 	ZoneCount  int      `json:"zone_count,omitempty"`
 	ZonePrefer []string `json:"zone_prefer,omitempty"`
 	// Spread is split (the default): one job over its zones; or each: the whole job in each of

@@ -67,16 +67,17 @@ type LoadStopRequest struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// LoadLive answers GET /v1/load/{id}/live, and is a line of GET /v1/load/{id}/follow: what was
-// counted since a position. All of them together, from the first with Again on, are the result, to
-// the count.
+// LoadLive answers GET /v1/load/{id}/live, and is a line of GET /v1/load/{id}/follow:
+// what was counted since a position. Added up, beginning with the last one that has
+// Again, they are exactly the result.
 type LoadLive struct {
 	Header
 	State event.LoadState `json:"state"`
 	// Doing says what is going on, as "n2 waits for 3 chunks that run".
 	Doing string `json:"doing,omitempty"`
 	Next  string `json:"next"` // the position behind it: after of the next question
-	// Again: what was counted before is in this answer as well: forget it.
+	// Again says that this answer starts over: it contains what earlier ones had, so
+	// forget those.
 	Again   bool       `json:"again,omitempty"`
 	At      float64    `json:"at"` // seconds of the run
 	Of      float64    `json:"of"`

@@ -25,15 +25,16 @@ type Overload struct {
 // OverloadSignal is one of the signals that the score comes from.
 type OverloadSignal struct {
 	Signal string `json:"signal"`
-	// Value is what was measured, null: not known; From is from where on it means overload,
-	// of memory left below where. Unit is seconds, share or points.
+	// Value is what was measured, null: not known. From is the value above which it means
+	// overload; for what is left of memory, below which. Unit is seconds, share or
+	// points.
 	Value *float64 `json:"value"`
 	From  float64  `json:"from"`
 	Unit  string   `json:"unit"`
 	Score float64  `json:"score"`
 }
 
-// OverloadLane is how it stands with one kind of requests.
+// OverloadLane is the state of one kind of requests.
 type OverloadLane struct {
 	Lane string `json:"lane"`
 	// From is the level from which on they are refused, empty: never. Refuses says that

@@ -16,7 +16,7 @@ import (
 func (p *WorkPush) Append(dst []byte) ([]byte, error) {
 	w := pushWriter{jsonbytes.Writer{B: slices.Grow(dst, 640+80*len(p.Refs))}}
 	w.push(p)
-	if w.Odd {
+	if w.Fallback {
 		b, err := json.Marshal(p)
 		return append(dst, b...), err
 	}
@@ -101,7 +101,7 @@ func (w *pushWriter) at(t time.Time) {
 	w.Lit(`,"at":"`)
 	var err error
 	if w.B, err = t.AppendText(w.B); err != nil {
-		w.Odd = true
+		w.Fallback = true
 	}
 	w.Lit(`"`)
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // Zones answers GET /v1/zones, sorted by zone: how the zones are that members name, as
-// the holder judges it. Without one that answers it is what this host sees by itself, in
-// which nothing is known of workers.
+// the holder judges it. If no holder answers, it is what this host sees by itself, which
+// says nothing of workers.
 type Zones struct {
 	Header
 	Holder cluster.NodeID `json:"holder"` // who judged; empty: this host did

@@ -39,10 +39,10 @@ type Options struct {
 	Sponsors func() []cluster.NodeID
 	// Sponsoring reports whether this host certifies others itself.
 	Sponsoring func() bool
-	// Version is that of a member's program; empty: not known. nil: of none it is.
+	// Version is that of a member's program; empty: not known. nil: never known.
 	Version func(cluster.NodeID) string
 	// RTT is the round trip to a member, which a stream to it is waited for several times; 0:
-	// not known. nil: of none it is.
+	// not known. nil: never known.
 	RTT func(cluster.NodeID) time.Duration
 	// Now is the clock for quotas; nil: time since New.
 	Now func() time.Duration

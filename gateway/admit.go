@@ -56,8 +56,9 @@ func (a admission) connects(token string, hello []byte) (auth.Client, time.Time,
 	return client, until, err
 }
 
-// stays says why a client may not be connected here; nil: it may. Of whom it knows nothing
-// this gateway may have yet to hear: a token may come sooner than the log.
+// stays says why a client may not be connected here; nil: it may. This
+// gateway may have yet to hear of a client that it does not know: its token may arrive
+// before the log does.
 func (a admission) stays(client auth.Client) error {
 	if id, listens := client.Access(); listens {
 		if _, good, known := a.reg.Holder(id, a.wall()); !known {

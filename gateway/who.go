@@ -241,7 +241,7 @@ func (g *Gateway) workerOrOwner(r *http.Request) (worker cluster.NodeID, owner s
 	}
 	client, _, err := g.clientOf(text)
 	worker, works := client.Worker()
-	if err != nil || !works { // by the token of one who listens nothing can be asked
+	if err != nil || !works { // a listener's token cannot ask anything
 		return "", "", g.refuse(r, unauthorized())
 	}
 	return worker, "", nil

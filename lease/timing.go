@@ -32,9 +32,9 @@ type Timing struct {
 	// Round bounds one round of pre-votes or votes; Retry is the pause
 	// after a failed one, to which up to as much jitter is added.
 	Round, Retry time.Duration
-	// Resend is after which time a candidate asks again who has not answered, once, and a
-	// holder whose lease rests on votes renews again, so that a packet that is lost between
-	// distant hosts costs no round. 0: never.
+	// Resend is how long after its question a candidate asks once more those that have
+	// not answered, and a holder whose lease rests on votes renews once more, so that a
+	// packet lost between distant hosts does not cost a round. 0: never.
 	Resend time.Duration
 	// Quiesce bounds the flush before a release; Abstain is how long the
 	// old holder then does not stand.

@@ -148,9 +148,9 @@ func (m *machine) onPreVote(from cluster.NodeID, msg *Message) {
 	m.answer(from, msg, PreVoteReply, reason)
 }
 
-// duels reports whether this host is the better candidate of two that ask for pre-votes at
-// the same time: of two that are far from each other and each need the other's vote both
-// would go on to vote for themselves, again and again.
+// duels reports whether this host is the better of two candidates that ask for pre-votes
+// at the same time: two distant hosts that need each other's vote would otherwise keep
+// voting for themselves.
 func (m *machine) duels(prio uint32, node cluster.NodeID) bool {
 	return m.phase == preVoting && m.vote.Config.Mode == cluster.ModeQuorum && better(m.priority, m.self, prio, node)
 }

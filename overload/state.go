@@ -8,12 +8,12 @@ const (
 	// how long it is lower before it falls by one.
 	RiseAfter = 2 * time.Second
 	FallAfter = 10 * time.Second
-	// strainAfter is how long the score is where a host is strained until it is: what is
-	// refused then goes before what is refused at severe.
+	// strainAfter is how long the score must be where a host is strained before it counts
+	// as strained: what is refused then goes before what is refused at severe.
 	strainAfter = RiseAfter / 2
 	// fallBelow is the part of where a level begins below which it is left.
 	fallBelow = 0.7
-	// usualOver is over how long it is averaged what is usual.
+	// usualOver is the time over which the usual delays are averaged.
 	usualOver = 10 * time.Minute
 	// MaxGap is the longest pause between two samples after which what was counted still
 	// counts: a host that slept knows nothing of the time between.
@@ -40,7 +40,7 @@ type State struct {
 	turning  time.Duration // since when the score says that it is otherwise; never: it does not
 }
 
-// never is since when something is that is not.
+// never stands for the time since which something holds that does not hold.
 const never = time.Duration(-1)
 
 // Level is how loaded the host is.

@@ -1,4 +1,4 @@
-// Package relief has a host bend before it breaks: it measures how loaded the host is,
+// Package relief makes a host bend before it breaks: it measures how loaded the host is,
 // tells the others, the log and people, and carries out what package overload says that
 // follows.
 //

@@ -106,7 +106,7 @@ func New(o Options) (*Relief, error) {
 	return r, err
 }
 
-// nobody is a job that there is not.
+// nobody is the id of a job that does not exist.
 const nobody job.ID = "-"
 
 // askScheduler waits until the loop of the scheduler gets to a question; where this host

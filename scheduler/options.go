@@ -52,7 +52,7 @@ type Options struct {
 	// included.
 	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
 	// RTT is the round trip to a host, by which its worker is waited for longer; 0: not known.
-	// nil: of none it is.
+	// nil: never known.
 	RTT func(cluster.NodeID) time.Duration
 	// DialCrew opens one of protocol CrewProto to a host that lets outside workers in.
 	// nil: they are left alone.

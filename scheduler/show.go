@@ -5,8 +5,8 @@ import "time"
 // showShare is the part of the time that it may take to show all workers.
 const showShare = 10
 
-// view is when all workers are shown though no tick has come. Of very many workers that takes
-// long: they are not shown anew with each of them that says something.
+// view decides when all workers are shown between two ticks. With very many workers that
+// takes long, so they are not shown again each time that one of them says something.
 type view struct {
 	at     time.Time // not before
 	hidden bool      // something is to be shown then

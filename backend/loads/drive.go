@@ -49,9 +49,9 @@ const (
 	retryPause = time.Second
 	// slack is how long a run may take beyond its plan and grace.
 	slack = 30 * time.Second
-	// maxLive is of how many tests is remembered what hosts counted, stat.MaxShelf of each: the one
-	// that goes on, and the one before, for followers that are a little behind. Others have all of
-	// a test at once, from its report.
+	// maxLive is how many tests' counts are remembered, at most stat.MaxShelf of each:
+	// those of the running test and of the one before, for followers that are a little
+	// behind. Later ones get all of a test at once, from its report.
 	maxLive = 2
 )
 
@@ -176,8 +176,8 @@ func (l *Loads) Run(ctx context.Context, term cluster.Term) {
 	}
 }
 
-// patience is for how long a test is tried that this host cannot carry out: others wait
-// for its end.
+// patience is how long this host keeps trying a test that it cannot carry out, while
+// others wait.
 func patience(stopped bool) time.Duration {
 	if stopped {
 		return 30 * time.Second
@@ -229,7 +229,8 @@ func (l *Loads) begin(id event.LoadID, term cluster.Term) *drive {
 	return d
 }
 
-// forget forgets what this host carries out: another one goes on with it, and knows more.
+// forget drops what this host knows of the tests that it carried out: another holder
+// continues them, and knows more.
 func (l *Loads) forget(id event.LoadID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -255,8 +256,8 @@ func (d *drive) say(format string, args ...any) {
 	d.set(func() { d.doing = fmt.Sprintf(format, args...) })
 }
 
-// carryOut brings a test to its end. An error is one of this host, in this term: what the
-// log says of the test is as it was.
+// carryOut brings a test to its end. An error is about this host in this term: the log
+// says the same of the test as before.
 func (d *drive) carryOut(ctx context.Context, b event.LoadRun) error {
 	if b.State == event.LoadQueued && b.Stop != "" {
 		return d.end(ctx, string(rule.Stopped), b.Stop)

@@ -63,8 +63,8 @@ func (d *drive) watch(ctx context.Context, p *part) {
 	heard := time.Now()
 	var clock readings
 	for ctx.Err() == nil {
-		// One that is gone answers nothing, and says nothing of it: an ask takes no longer than it
-		// may be silent.
+		// A host that is gone gives neither answer nor error: a question takes no longer
+		// than a host may be silent.
 		asking, done := context.WithTimeout(ctx, max(askWait+askSpare, lostAfter-time.Since(heard)))
 		d.mu.Lock()
 		slew := p.slew

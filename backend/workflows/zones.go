@@ -49,9 +49,9 @@ func (w *Runs) definition(owner string, q forward.RunSubmission) (def flow.Def, 
 	return def, zones, err
 }
 
-// checkZones refuses a definition with a job in zones none of which any host is in, which
-// would wait, as long as nobody is, and with one of several that no host is in: likely it
-// is another's name. A zone that comes of an expression is not known yet.
+// checkZones refuses a definition with a job none of whose zones has a host, as it would
+// wait until one does, and one with several zones of which some have no host, as their
+// names are probably misspelt. A zone that an expression yields is not known yet.
 func checkZones(def flow.Def, known func(zone string) bool) error {
 	for _, s := range def.Steps {
 		for _, spec := range s.Jobs() {

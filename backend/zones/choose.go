@@ -72,9 +72,9 @@ func (f Folded) Open() (out []Placed) {
 	return out
 }
 
-// Submitting is what a submission goes through on its holder: where so many zones are
-// wanted they are chosen, and the job that next gets has them as its zones. A job that
-// is known already stays where it was put.
+// Submitting wraps the holder's handling of submissions: where a number of zones is
+// wanted, it chooses them, and next gets the job with these as its zones. A job that is
+// known already stays where it was put.
 func (z *Board) Submitting(next func(context.Context, forward.Asker, api.SubmitRequest) (api.SubmitResponse, error)) func(context.Context, forward.Asker, api.SubmitRequest) (api.SubmitResponse, error) {
 	return func(ctx context.Context, by forward.Asker, req api.SubmitRequest) (api.SubmitResponse, error) {
 		if req.ZoneCount == 0 && len(req.ZonePrefer) == 0 {
@@ -128,8 +128,8 @@ func fits(zones []string, req api.SubmitRequest) bool {
 	return len(req.Spec.Zones) == 0 || !slices.ContainsFunc(zones, func(z string) bool { return !slices.Contains(req.Spec.Zones, z) })
 }
 
-// choose chooses the zones of a job, in order of their names. The chance in it comes of
-// the job: asked again in the same state of things, it says the same.
+// choose chooses the zones of a job, in order of their names. Its randomness comes from
+// the job: asked again in the same state, it chooses the same.
 func (z *Board) choose(id job.ID, req api.SubmitRequest) ([]string, error) {
 	want := zone.Want{Count: req.ZoneCount, Among: req.Spec.Zones, Prefer: req.ZonePrefer, Random: chance(string(id))}
 	out, err := z.give(want, zone.Choose, func(n int) int { return (req.Spec.Chunks() + n - 1) / n })
@@ -146,15 +146,15 @@ func (z *Board) Each(id flow.RunID, q flow.Zoned) ([]string, error) {
 	return z.give(want, zone.Each, func(int) int { return q.Job.Chunks() })
 }
 
-// chance is the random number of whatever has that name.
+// chance is a random number derived from a name.
 func chance(name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // never fails
 	return h.Sum64()
 }
 
-// give has choose choose zones, as they are by what was given to them a moment ago, and
-// remembers how many slots of n zones this takes in each.
+// give calls choose with the zones as they are after what was given to them a moment ago,
+// and remembers how many slots this takes in each of the n zones.
 func (z *Board) give(want zone.Want, choose func([]zone.Candidate, zone.Want) ([]string, error), share func(n int) int) ([]string, error) {
 	v, now := z.o.View(), z.o.Now()
 	all, err := z.serve(context.Background(), forward.Asker{}, forward.None{})

@@ -37,8 +37,8 @@ func (z *Board) lost(now time.Duration) map[string]string {
 	return out
 }
 
-// move has what has not begun of jobs leave zones that are lost, if their zones were
-// chosen and there are others of which they could have been.
+// move takes work that has not begun out of zones that are lost, if the holder chose the
+// job's zones and there are others that it could have chosen.
 func (z *Board) move(ctx context.Context) {
 	lost := z.lost(z.o.Now())
 	if len(lost) == 0 || len(z.o.View().Unaware(event.KindJobZones)) > 0 {
@@ -67,7 +67,8 @@ func (z *Board) move(ctx context.Context) {
 	}
 }
 
-// moved says where a job goes on some of whose zones are lost; nil: where it is.
+// moved returns the zones in which a job goes on after some of its zones were lost; nil:
+// it stays where it is.
 func moved(p Placed, lost map[string]string, list []zone.Candidate) (zones []string, why string) {
 	var gone []string
 	for _, name := range p.Zones {

@@ -29,7 +29,8 @@ const (
 	// askTime bounds the question to the holder: what this host sees by itself has to
 	// do then.
 	askTime = 2 * time.Second
-	// settleTime is how long a new holder takes workers for reached that it waits for.
+	// settleTime is how long a new holder counts workers as reached while it waits for
+	// them.
 	settleTime = 15 * time.Second
 )
 
@@ -137,8 +138,8 @@ func (z *Board) look() (out []event.ZoneHealth) {
 	return out
 }
 
-// gather is what is known of each zone that members name. Of a settling scheduler whose
-// worker nobody reaches yet nothing is known of workers.
+// gather is what is known of each zone that members name. While the scheduler settles and
+// has reached none of a zone's workers yet, nothing is known of its workers.
 func gather(v *coord.View, workers []plan.WorkerView, settles bool) map[string]zone.Facts {
 	of := make(map[cluster.NodeID]plan.WorkerView, len(workers))
 	for _, w := range workers {

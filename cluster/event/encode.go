@@ -24,9 +24,9 @@ func AppendBody(dst []byte, body any) ([]byte, error) {
 		w.B = slices.Grow(dst, 384)
 		w.chunkAccepted(&v)
 	default:
-		w.Odd = true
+		w.Fallback = true
 	}
-	if w.Odd {
+	if w.Fallback {
 		b, err := json.Marshal(body)
 		return append(dst, b...), err
 	}

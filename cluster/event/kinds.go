@@ -72,29 +72,29 @@ var since = map[Kind]uint32{
 	FailedOfWorkers(): 19,
 }
 
-// LogOfFailure is no kind but something that events of an older kind, chunk_failed, may
-// say since a later Level: what the fold keeps of it older programs would not.
+// LogOfFailure is not a kind but a field that chunk_failed, an older kind, has had since
+// a later Level: the fold keeps it, and older programs would not.
 func LogOfFailure() Kind { return "chunk_failed with a log" }
 
-// FilesOfJob is no kind either: jobs have files, outputs and a kind of result since a
-// later Level, and older programs would fold another job.
+// FilesOfJob is not a kind either: since a later Level jobs have files, outputs and a
+// kind of result, and older programs would fold another job.
 func FilesOfJob() Kind { return "job_submitted with files, outputs or a kind of result" }
 
-// KeptJobs is no kind either: since a later Level steps of runs have providers, and a try may
-// go on with the job of the one before.
+// KeptJobs is not a kind either: since a later Level steps of runs have providers, and a
+// try may continue the job of the one before.
 func KeptJobs() Kind { return "steps_ended with kept jobs, steps_started with providers" }
 
-// HeldJobs is no kind either: since a later Level the jobs of steps that failed in part wait
-// for a retry of the run, and providers leave values that are larger.
+// HeldJobs is not a kind either: since a later Level the jobs of steps that failed in
+// part wait for a retry of the run, and providers leave larger values.
 func HeldJobs() Kind { return "workflow_submitted with jobs that wait for a retry" }
 
-// QuorumOfRun is no kind either: since a later Level runs end once so many of their steps
-// have completed.
+// QuorumOfRun is not a kind either: since a later Level runs end once a given number of
+// their steps have completed.
 func QuorumOfRun() Kind { return "workflow_submitted with a quorum" }
 
-// FailedOfWorkers is no kind either: since a later Level the end of a job says on which
-// workers chunks were given up, and a job that runs in each of several zones is the holder's
-// to make a run of.
+// FailedOfWorkers is not a kind either: since a later Level the end of a job says on
+// which workers chunks were given up, and the holder makes a run of a job that runs in
+// each of several zones.
 func FailedOfWorkers() Kind { return "job_done with chunks that were given up, by worker" }
 
 // Kinds lists the kinds of event that this version knows, in the order of

@@ -8,10 +8,10 @@ import (
 )
 
 // Writer appends JSON to B. The first value that json.Marshal would escape, or refuse,
-// makes it Odd, and B is without meaning.
+// sets Fallback: B is then meaningless, and the caller marshals the value as usual.
 type Writer struct {
-	B   []byte
-	Odd bool
+	B        []byte
+	Fallback bool
 }
 
 // List appends items, each as one does.
@@ -49,7 +49,7 @@ var plain = func() (is [256]bool) {
 func (w *Writer) Text(s string) {
 	for i := range len(s) {
 		if !plain[s[i]] {
-			w.Odd = true
+			w.Fallback = true
 			return
 		}
 	}
@@ -67,7 +67,7 @@ func (w *Writer) Float(f float64) {
 	size := math.Abs(f)
 	switch {
 	case !(size <= math.MaxFloat64): // not a number, or infinite
-		w.Odd = true
+		w.Fallback = true
 	case size == 0 || size >= 1e-6 && size < 1e21:
 		w.B = strconv.AppendFloat(w.B, f, 'f', -1, 64)
 	default:
@@ -82,7 +82,7 @@ func (w *Writer) Float(f float64) {
 func (w *Writer) Any(v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		w.Odd = true
+		w.Fallback = true
 		return
 	}
 	w.B = append(w.B, b...)

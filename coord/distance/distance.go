@@ -136,8 +136,9 @@ func (d *Distances) Coordinate(node cluster.NodeID, text string, trip, now time.
 	}
 }
 
-// Report takes what a host says of how far the zones are from it. It counts zones by the
-// members that it knows: who knows others must not be asked to read it.
+// Report takes what a host says of how far the zones are from it. Zones are numbered by
+// the members that it knows: a host that knows other members must not be asked to read
+// it.
 func (d *Distances) Report(node cluster.NodeID, text string, now time.Duration) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) < 3 || len(b)%2 != 1 || len(b) > 1+2*zonesPerBeat {

@@ -5,8 +5,9 @@
 // coordinates (Vivaldi, of serf), which also tell of hosts that nobody here asked.
 //
 // A coordinate is what another host says of itself. What is not finite or lies more than
-// two seconds from the origin is refused; who is often wrong counts little, and who is
-// wrong by more than everything while this host knows where it is moves it not at all.
+// two seconds from the origin is refused; a host that is often wrong counts little, and
+// one that is wrong by more than all others, while this host knows where it is, does not
+// move it at all.
 //
 // Non-goals: who measures and when; the timing of the lease, which no distance enters.
 //

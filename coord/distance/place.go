@@ -24,8 +24,8 @@ const (
 	// its own, so that no two lie on each other, and chance has no part.
 	apart = 1e-2
 
-	// near is what a round trip is held against at least, in seconds: that a host of the
-	// same site is taken to be 30 ms away instead of 1 is no lie.
+	// near is the least time, in seconds, that an error is judged against: taking a host
+	// of the same site to be 30 ms away instead of 1 is no lie.
 	near        = 0.1
 	wrongWeight = 0.25 // of the latest in how wrong a peer usually is
 	wrongOften  = 0.8  // from there on a peer is usually wrong

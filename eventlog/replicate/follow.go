@@ -68,9 +68,9 @@ func (r *Replicator) followLoop(ctx context.Context) {
 	}
 }
 
-// peerToFollow chooses whom to follow: near says that it may be the one in this host's zone
-// that upstream says. Else it is mostly a voter, at times any host, since each serves only
-// so many. A voter follows nobody.
+// peerToFollow chooses whom to follow; near allows the host of this zone that upstream
+// names. Otherwise it is mostly a voter, sometimes any host, since each serves only so
+// many. A voter follows nobody.
 func (r *Replicator) peerToFollow(near bool) (cluster.NodeID, bool) {
 	cfg := r.Voters()
 	if cfg.IsZero() || cfg.Has(r.o.Self) {

@@ -11,8 +11,8 @@ const (
 	// upstreamChildren is how many hosts of a zone follow the same one there: about as many
 	// as one can serve beside those that come from elsewhere.
 	upstreamChildren = maxFollowers / 2
-	// farShare is how often a host asks anybody though there is somebody to ask in its zone:
-	// who is asked there may be cut off from the others, and not know it.
+	// farShare is how often a host asks any host although it could ask one of its zone:
+	// that one may be cut off from the others without knowing it.
 	farShare = 0.1
 	// staleAnswers is after how many answers without anything new it is asked whether voters
 	// say otherwise: those take a few seconds, and voters say how far they are each second.
@@ -60,8 +60,8 @@ func (r *Replicator) near() []cluster.NodeID {
 	return r.o.Near()
 }
 
-// otherwise reports that peer, which tells nothing new, does not vote, and that of the voters
-// none says that its log is as the one here.
+// otherwise reports that peer, which has nothing new, does not vote, and that no voter
+// says that its log equals the one here.
 func (r *Replicator) otherwise(peer cluster.NodeID) bool {
 	cfg := r.Voters()
 	if cfg.Has(peer) || r.o.Said == nil {

@@ -57,7 +57,7 @@ type Options struct {
 	Dial      func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
 	// Follow opens one for what is only read here: see package eventlog. nil: Dial does.
 	Follow func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
-	// RTT is the round trip to a host, 0: not known. nil: of none it is.
+	// RTT is the round trip to a host, 0: not known. nil: never known.
 	RTT   func(cluster.NodeID) time.Duration
 	Peers func() []cluster.NodeID
 	// Near lists the hosts of this host's zone that live, where there are others; nil or

@@ -352,7 +352,7 @@ func (k *Keeper) Status() Status {
 	return st
 }
 
-// paused says that what nobody waits for is to wait.
+// paused reports whether work that nobody waits for has to wait.
 func (k *Keeper) paused() bool { return k.o.Paused != nil && k.o.Paused() }
 
 // drop drops what is superfluous, unless the host has too much to do and there is room.

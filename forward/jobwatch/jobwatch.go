@@ -46,7 +46,7 @@ type Options struct {
 type Relay interface {
 	// ToHolder is that host; none: this one asks by itself.
 	ToHolder() (cluster.NodeID, bool)
-	// Answered has it known whether that host answered.
+	// Answered notes whether that host answered.
 	Answered(relay cluster.NodeID, err error)
 }
 

@@ -7,7 +7,7 @@
 //
 // Where there are zones one host of a zone, the Relay, asks those elsewhere, and passes on
 // what they say to the others of its zone (forward.LinksNear, Hub.ServeNear): what a host
-// says crosses to a zone once. Of whom the relay says nothing is asked itself.
+// says crosses to a zone once. A host of which the relay says nothing is asked directly.
 //
 // Goroutines: Run, and one of it for each host that is asked, while there is interest.
 package linkwatch

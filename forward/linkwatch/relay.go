@@ -14,15 +14,16 @@ import (
 	"github.com/skein-project/skein/realtime/links"
 )
 
-// passedTime is after what silence of the relay about a host elsewhere that host is asked
-// itself: the relay passes on what it hears at least every quiet, and the pauses.
+// passedTime is how long the relay may say nothing about a host elsewhere before that
+// host is asked directly: the relay passes on what it hears at least every quiet, and the
+// pauses.
 const passedTime = quiet + 3*pace
 
 // Relay says which host of this one's zone asks those elsewhere.
 type Relay interface {
 	// First is that host; none: this one asks by itself.
 	First() (cluster.NodeID, bool)
-	// Answered has it known whether that host answered.
+	// Answered notes whether that host answered.
 	Answered(relay cluster.NodeID, err error)
 }
 

@@ -1,4 +1,4 @@
-// Package zonewatch has what the hosts of a zone watch cross to the zone once.
+// Package zonewatch makes what the hosts of a zone watch cross to the zone once.
 //
 // What watchers are told of workers, zones and jobs is what the holder says, and each host
 // asks for it while it has watchers. Where the holder is in another zone one host asks it for

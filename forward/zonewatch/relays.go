@@ -16,9 +16,9 @@ const (
 	pauseMax = 30 * time.Second
 )
 
-// relaysOf lists the hosts that may ask for this one, the first first: those of its zone
-// that come before it by name, live, and do not refuse whoever follows. None: this host asks
-// by itself.
+// relaysOf lists the hosts that may ask for this one, in order: those of its zone that
+// come before it by name, live, and do not refuse followers. None: this host asks by
+// itself.
 func relaysOf(v *coord.View) (out []cluster.NodeID) {
 	self, ok := v.Member(v.Self)
 	if !ok || self.Zone == "" {
@@ -94,7 +94,7 @@ func (r *Relays) far() bool {
 	return ok && h.Zone != self.Zone
 }
 
-// Answered has it known whether a host did what it was asked for; err nil: it did.
+// Answered notes whether a host did what it was asked for; err nil: it did.
 func (r *Relays) Answered(n cluster.NodeID, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,8 +28,8 @@ const (
 	lookEvery = 5 * time.Second // whether Centrifugo is there
 	logEvery  = 30 * time.Second
 	stopTime  = time.Second
-	// maxSeen is of how many clients it is known that they asked here of late. Of more, some
-	// that are shut out are disconnected only when they ask.
+	// maxSeen bounds the clients of which it is remembered that they asked here lately. Of
+	// more, some that are shut out are disconnected only when they ask.
 	maxSeen = 200_000
 	seenFor = 15 * time.Minute
 )

@@ -126,8 +126,9 @@ func (l Listener) may(roles ...string) bool {
 // Sees reports whether the user's access token is good for listening at all.
 func (l Listener) Sees() bool { return l.may("submit", "watch") }
 
-// Listen says why somebody may not listen to a channel; nil: it may. owner is whose a job is,
-// empty: there is none, of which a stranger to it hears the same as of another's.
+// Listen says why somebody may not listen to a channel; nil: it may. owner is the owner
+// of the job, empty if there is no such job: a stranger is told the same of that as of
+// another's job.
 func Listen(by Listener, name string, owner func(job.ID) string) *Error {
 	kind, known := Of(name)
 	if !known {
@@ -157,12 +158,14 @@ func ErrorOf(p *api.Problem) *Error {
 	return &Error{Code: uint32(1000 + p.Status), Message: p.Detail, Temporary: p.Retryable()}
 }
 
-// NoCall is what who is no worker is told that asks something over a connection.
+// NoCall is the answer to a client that is not a worker and asks something over its
+// connection.
 func NoCall() *Error {
 	return ErrorOf(api.Errorf(api.CodeForbidden, "only a worker asks for this"))
 }
 
-// Full is what somebody is told who wants to listen where too many channels are listened to.
+// Full is the answer to a client that wants to listen when too many channels are listened
+// to.
 func Full() *Error {
 	return ErrorOf(api.Errorf(api.CodeOverloaded, "too many channels are listened to"))
 }

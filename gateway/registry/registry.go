@@ -129,8 +129,9 @@ func (r *Registry) access(id string, has func(cluster.Hash) bool, now time.Time)
 	return a, ok
 }
 
-// Holder returns what the access token of this id is good for at the time now; not good is one
-// that is revoked or over, or whose owner is disabled, and unknown one that nobody made.
+// Holder returns what the access token of this id is good for at the time now. One that
+// was revoked, has expired, or whose owner is disabled is not good; one that nobody made
+// is unknown.
 func (r *Registry) Holder(id string, now time.Time) (a Access, good, known bool) {
 	a, good = r.access(id, func(cluster.Hash) bool { return true }, now)
 	r.log.View(func(s *state.State) { _, known = s.Outside().Token(id) })

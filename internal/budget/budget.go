@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The budget of further tries: a share of the calls, and some a second, so that a
-// cluster that cannot keep up does not get the more to do.
+// The budget of retries: a share of the calls, and some per second, so that a cluster
+// that cannot keep up is not given even more to do.
 const (
 	Share = 0.1
 	Rate  = 1.0 // a second

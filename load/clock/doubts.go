@@ -21,7 +21,7 @@ type Doubts struct {
 // End is when a window ends, since the run began.
 func (d *Doubts) End(n int) time.Duration { return time.Duration(n)*stat.Step + d.slew }
 
-// Slew moves the windows that follow to where they are to end, by and by.
+// Slew gradually moves the windows that follow to where they are to end.
 func (d *Doubts) Slew(want time.Duration) { d.slew += max(-maxSlew, min(maxSlew, want-d.slew)) }
 
 // Behind notes that the generator looks at a window so long behind its end.

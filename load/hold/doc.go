@@ -1,4 +1,4 @@
-// Package hold has a load test send nothing for a while, and says for how long that was.
+// Package hold makes a load test send nothing for a while, and says for how long that was.
 //
 // Non-goals: why (load/slice), what is sent (load/engine).
 //

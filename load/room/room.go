@@ -18,9 +18,9 @@ type Limits struct {
 	Ports uint64 // from which connections to one address are made
 }
 
-// Check refuses a plan of which a part, of 1, is this process's, and whose users need more
-// connections at a time than there may be. What a rate needs is known by its answers only: it
-// may come to be too much while the run goes on, and is counted then.
+// Check refuses a plan of which this process carries a part, of 1, and whose users need
+// more connections at a time than there may be. What a rate needs shows only when answers
+// come: it may turn out to be too much while the run goes on, and is counted then.
 func Check(p *load.Plan, part float64, l Limits) error {
 	if p.HTTP.Connections != "user" {
 		return nil

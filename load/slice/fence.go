@@ -2,13 +2,13 @@ package slice
 
 import "time"
 
-// remembered is of how many frames is known when they were counted.
+// remembered is for how many frames it is known when they were counted.
 const remembered = 64
 
 // fence says until when a slice may send: for a time after it counted the last frame that
-// a holder is known to have. Of a request that comes it is not known whether its answer will
-// arrive; who asks for what is behind a frame has that frame, and has heard of this host since
-// it was counted. The Host's mutex guards it.
+// a holder is known to have. When a request comes nobody knows whether its answer will
+// arrive; but a holder that asks for what is behind a frame has that frame, and has heard
+// of this host since it was counted. The Host's mutex guards it.
 type fence struct {
 	limit time.Duration      // 0: there is none
 	until chan time.Duration // the latest of it; capacity 1, the newer one takes the place of the older; never closed

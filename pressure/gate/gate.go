@@ -24,8 +24,8 @@ const (
 	mostPlaces    = 500
 	// maxWait bounds how long a request waits for a place.
 	maxWait = time.Second
-	// Of so many times the places in the queue on some are refused, and from the second
-	// on all.
+	// From the first of these multiples of the places on, some of those that would queue
+	// are refused; from the second on, all.
 	rejectSome, rejectAll = 2, 3
 )
 

@@ -5,8 +5,8 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 )
 
-// maxHeld is how many jobs of a run that failed in part wait for its retry: what is above
-// ends, and is computed from nothing then.
+// maxHeld is how many jobs of a run that failed in part wait for its retry: those beyond
+// it end, and are then computed from scratch.
 const maxHeld = 64
 
 // held are jobs of tries that failed in part.

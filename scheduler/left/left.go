@@ -26,7 +26,7 @@ type Results struct {
 	bytes map[job.ID]int64 // of files, the same
 }
 
-// New returns Results of which nothing came yet.
+// New returns Results without any.
 func New(log Log) *Results {
 	return &Results{log: log, named: make(map[job.ID]int), bytes: make(map[job.ID]int64)}
 }
@@ -34,7 +34,8 @@ func New(log Log) *Results {
 // Hear takes what came with a result, until the next call.
 func (r *Results) Hear(a job.Attempt, said cluster.Hash) { r.of, r.said = a, said }
 
-// Bound makes a failure of a result with whose files a job would leave more than it may.
+// Bound turns a result into a failure if with its files the job would leave more than it
+// may.
 func (r *Results) Bound(spec job.Spec, res stream.Result) stream.Result {
 	if res.Result == nil || len(res.Result.Outputs) == 0 || len(spec.Outputs) == 0 {
 		return res

@@ -155,8 +155,8 @@ func (t *workflowText) job(step map[string]any, key string) (job.Spec, stepFiles
 	return spec, stepFiles{wasm, input, from.files}, nil
 }
 
-// located puts before a text where in the file the step stands that it is about, the last of
-// several that are called so.
+// located prefixes a text with the line of the step that it is about, the last of several
+// with the same name.
 func (t *workflowText) located(text, step string) string {
 	if step != "" {
 		all := regexp.MustCompile(`(?m)^\s*name\s*=\s*["']`+regexp.QuoteMeta(step)+`["']`).FindAllStringIndex(t.text, -1)

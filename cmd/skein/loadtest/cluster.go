@@ -230,8 +230,8 @@ func (f *runFlags) follow(a *cli.App, ctx context.Context, c *api.Client, id str
 // endTry is how long one try to end a test may take, and lies between two.
 const endTry = 5 * time.Second
 
-// endOn has a test end when ctx does: its report is waited for, as who is interrupted again leaves at
-// once. What it returns ends that.
+// endOn ends a test when ctx ends, and its report is waited for; interrupting again
+// leaves at once. The function that it returns calls this off.
 func (f *runFlags) endOn(ctx context.Context, a *cli.App, c *api.Client, id string) func() {
 	going, done := context.WithCancel(context.WithoutCancel(ctx))
 	var trying sync.WaitGroup
@@ -504,7 +504,8 @@ func stopCommand(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// stopAll ends all tests that have not ended; one that cannot be ended keeps no other from it.
+// stopAll ends all tests that have not ended; failing to end one does not keep it from
+// ending the others.
 func stopAll(a *cli.App, ctx context.Context, c *api.Client, reason string) error {
 	list, err := c.LoadRuns(ctx)
 	if err != nil {

@@ -94,8 +94,8 @@ func (s *screen) run(ctx context.Context, feed func(ctx context.Context, heard f
 	return err
 }
 
-// follow shows a test that runs on hosts. Whoever leaves it leaves it as it is; of one that was begun
-// here that takes a second Ctrl-C, as the first one ends it.
+// follow shows a test that runs on hosts. Leaving it does not end the test; if the test
+// was begun here, leaving takes a second Ctrl-C, as the first one ends the test.
 func (s *screen) follow(ctx context.Context, c *api.Client, id string, mine bool, to *feed) error {
 	var ends atomic.Bool
 	s.o.Mine, s.o.Stop = mine, func() error {
