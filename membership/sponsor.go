@@ -78,7 +78,7 @@ type Sponsor struct {
 	o       SponsorOptions
 	sponsor atomic.Pointer[join.Sponsor] // nil: this host certifies nobody
 	invites atomic.Pointer[join.Invites] // nil: this host admits nobody
-	server  *join.Server                 // nil: not open yet
+	server  *door.Server                 // nil: not open yet
 }
 
 // NewSponsor returns a Sponsor that serves nobody yet.
@@ -162,7 +162,7 @@ func (s *Sponsor) become(ctx context.Context) error {
 		if err == nil {
 			err = s.promote(ctx, sponsor)
 		}
-		var srv *join.Server
+		var srv *door.Server
 		if err == nil {
 			srv, err = s.openJoins(ctx, sponsor, invites)
 		}
@@ -217,19 +217,19 @@ func (s *Sponsor) newSponsor() (*join.Sponsor, *join.Invites, error) {
 }
 
 // openJoins opens the join listener.
-func (s *Sponsor) openJoins(ctx context.Context, sponsor *join.Sponsor, invites *join.Invites) (*join.Server, error) {
+func (s *Sponsor) openJoins(ctx context.Context, sponsor *join.Sponsor, invites *join.Invites) (*door.Server, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", s.o.Listen.String())
 	if err != nil {
 		return nil, fmt.Errorf("join listener: %w", err)
 	}
-	o := join.ServerOptions{Identity: s.o.Identity, Listener: ln, Handler: sponsor, Knows: invites.Knows, Registerer: s.o.Registerer}
+	o := door.ServerOptions{Key: s.o.Identity.IDKey(), Listener: ln, Handler: sponsor, Knows: invites.Knows, Registerer: s.o.Registerer}
 	if s.o.OnionListener != nil {
 		if o.Onion, err = s.o.OnionListener(ctx); err != nil {
 			return nil, errors.Join(err, ln.Close())
 		}
 	}
-	srv, err := join.NewServer(o)
+	srv, err := door.NewServer(o)
 	if err != nil {
 		if o.Onion != nil {
 			err = errors.Join(err, o.Onion.Close())

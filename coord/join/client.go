@@ -67,7 +67,7 @@ func Join(ctx context.Context, t token.Token, dir string, o Options) error {
 		o.Wall = time.Now
 	}
 	if o.Dial == nil {
-		d := &net.Dialer{Timeout: exchangeTime, Control: smallSegments}
+		d := &net.Dialer{Timeout: door.ExchangeTime, Control: smallSegments}
 		o.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) }
 	}
 	if o.Rand == nil {
@@ -307,7 +307,7 @@ func (j *joiner) dial(ctx context.Context, addr string) (net.Conn, error) {
 // confirms, and only then is admitted: until it confirms, no use of the invite is
 // spent. A sponsor of a version that knows no such step admits at once.
 func (j *joiner) askOne(ctx context.Context, addr string, id *Identity, ann member.Signed) (*answer, error) {
-	limit := exchangeTime
+	limit := door.ExchangeTime
 	if token.IsOnion(addr) {
 		limit = onionExchange
 	}
@@ -347,7 +347,7 @@ func (j *joiner) exchange(conn *tls.Conn, id *Identity, raw, transcript []byte) 
 	if err := conn.Handshake(); err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
-	in := bufio.NewReader(io.LimitReader(conn, 2*(maxAnswer+maxRequest)))
+	in := bufio.NewReader(io.LimitReader(conn, 2*(maxAnswer+door.MaxRequest)))
 	body, tag, err := j.post(conn, in, token.Ask, raw)
 	if err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ func (s *site) between(uses int, h func(n int, sponsor http.Handler, w http.Resp
 		s.t.Fatal(err)
 	}
 	var asked atomic.Int64
-	srv, err := NewServer(ServerOptions{Identity: s.id, Listener: ln, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv, err := door.NewServer(door.ServerOptions{Key: s.id.IDKey(), Listener: ln, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h(int(asked.Add(1)), s.sponsor, w, r)
 	})})
 	if err != nil {

@@ -57,7 +57,6 @@
 //
 // Non-goals: the mesh, gossip, who needs to know a new member.
 //
-// Goroutines: Server.Run owns one that closes the servers and one for each
-// listener but the first, which end when Run returns, and net/http's, which end before Run returns. Admissions are
-// serialised: an invite's use is durable before its answer leaves.
+// Goroutines: none. Admissions are serialised: an invite's use is durable before its
+// answer leaves.
 package join

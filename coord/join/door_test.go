@@ -31,7 +31,7 @@ var (
 // behind which another host passes joins on.
 type overTor struct {
 	*site
-	srv     *Server
+	srv     *door.Server
 	onion   net.Listener
 	front   *httptest.Server
 	door    *door.Keeper
@@ -50,7 +50,7 @@ func newOverTor(t *testing.T) *overTor {
 	}
 	o.onion = listen()
 	var err error
-	o.srv, err = NewServer(ServerOptions{Identity: o.id, Listener: listen(), Onion: o.onion, Handler: o.sponsor, Knows: o.invites.Knows})
+	o.srv, err = door.NewServer(door.ServerOptions{Key: o.id.IDKey(), Listener: listen(), Onion: o.onion, Handler: o.sponsor, Knows: o.invites.Knows})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func TestJoinUnderPartialBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := NewServer(ServerOptions{Identity: s.id, Listener: mapped{ln}, Handler: s.sponsor})
+	srv, err := door.NewServer(door.ServerOptions{Key: s.id.IDKey(), Listener: mapped{ln}, Handler: s.sponsor})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/door"
 	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 )
@@ -118,7 +119,7 @@ func serve(t *testing.T, id *Identity, s *Sponsor) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := NewServer(ServerOptions{Identity: id, Listener: ln, Handler: s})
+	srv, err := door.NewServer(door.ServerOptions{Key: id.IDKey(), Listener: ln, Handler: s})
 	if err != nil {
 		t.Fatal(err)
 	}

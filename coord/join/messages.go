@@ -24,13 +24,11 @@ import (
 const (
 	macHeader    = "Skein-Mac"   // HMAC of the answer's exact bytes, base64url
 	proofHeader  = "Skein-Proof" // the token's, see token.Token.Proof
-	maxRequest   = 8 << 10
 	maxAnswer    = 64 << 10
 	maxDepth     = 6
 	nonceLen     = 16
 	requestPast  = 300 * time.Second // how old a request may be
 	requestAhead = 60 * time.Second  // how far its clock may be ahead
-	exchangeTime = 10 * time.Second
 )
 
 // request asks for admission.

@@ -140,7 +140,7 @@ func TestEveryFailureIsTheSame404(t *testing.T) {
 		"long path":         {"POST", path + "a", good(tok, nil), refusals.Request},
 		"empty":             {"POST", path, "", refusals.Request},
 		"not JSON":          {"POST", path, "node_id", refusals.Request},
-		"above 8 KiB":       {"POST", path, `{"x":"` + strings.Repeat("x", maxRequest) + `"}`, refusals.Request},
+		"above 8 KiB":       {"POST", path, `{"x":"` + strings.Repeat("x", door.MaxRequest) + `"}`, refusals.Request},
 		"repeated field":    {"POST", path, strings.Replace(good(tok, nil), `{`, `{"node_id":"n9",`, 1), refusals.Request},
 		"bad node id":       {"POST", path, good(tok, func(r *request) { r.Node = "N" }), refusals.Request},
 		"unknown invite":    {"POST", door.PathPrefix + unknown.Invite, good(unknown, nil), refusals.Invite},
@@ -411,7 +411,7 @@ func TestServerStopsWithOpenConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := NewServer(ServerOptions{Identity: s.id, Listener: ln, Handler: s.sponsor})
+	srv, err := door.NewServer(door.ServerOptions{Key: s.id.IDKey(), Listener: ln, Handler: s.sponsor})
 	if err != nil {
 		t.Fatal(err)
 	}

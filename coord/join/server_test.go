@@ -50,7 +50,7 @@ func TestServerSaysNothingElse(t *testing.T) {
 		t.Errorf("OPTIONS *: %q", got)
 	}
 	for name, r := range map[string]string{
-		"large headers":   "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 3*maxRequest) + "\r\n\r\n",
+		"large headers":   "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 3*door.MaxRequest) + "\r\n\r\n",
 		"no host":         "GET / HTTP/1.1\r\n\r\n",
 		"unknown version": "GET / HTTP/7.1\r\nHost: x\r\n\r\n",
 		"expectation":     "POST / HTTP/1.1\r\nHost: x\r\nExpect: much\r\nContent-Length: 0\r\n\r\n",

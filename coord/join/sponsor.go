@@ -144,7 +144,7 @@ func (s *Sponsor) own(t *member.Table) (member.Cert, error) {
 
 // ServeHTTP implements http.Handler.
 func (s *Sponsor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), exchangeTime)
+	ctx, cancel := context.WithTimeout(r.Context(), door.ExchangeTime)
 	defer cancel()
 	from := door.Source(r.RemoteAddr)
 	now := s.o.Wall()
@@ -194,9 +194,9 @@ func (s *Sponsor) serve(ctx context.Context, r *http.Request, now time.Time) (bo
 			conn.Prove()
 		}
 	} // else of a host that knows no first step: it confirms what it did not see
-	raw, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
-	if err != nil || len(raw) > maxRequest {
-		return nil, nil, refusals.New(refusals.Request, "body unreadable or above %d bytes", maxRequest)
+	raw, err := io.ReadAll(io.LimitReader(r.Body, door.MaxRequest+1))
+	if err != nil || len(raw) > door.MaxRequest {
+		return nil, nil, refusals.New(refusals.Request, "body unreadable or above %d bytes", door.MaxRequest)
 	}
 	req, err := parseRequest(raw)
 	if err != nil {

@@ -32,13 +32,13 @@ const (
 	closedFull   = "full"   // too many
 )
 
-// Reasons lists why connections are closed.
-func Reasons() []string { return []string{closedSource, closedFull} }
+// reasons lists why connections are closed.
+func reasons() []string { return []string{closedSource, closedFull} }
 
-// Limited is a listener where strangers never keep newcomers out: above a bound a
+// limited is a listener where strangers never keep newcomers out: above a bound a
 // connection gives way that has not got far enough, see evict, or the new one is
 // closed. Who accepts must accept on without pause.
-type Limited struct {
+type limited struct {
 	net.Listener
 	conf    *tls.Config
 	refused *prometheus.CounterVec
@@ -47,14 +47,14 @@ type Limited struct {
 	conns []*Conn // guarded by mu; oldest first
 }
 
-// Limit bounds the connections of ln and speaks TLS on them. Refused counts those
-// that were closed, by reason, see Reasons.
-func Limit(ln net.Listener, conf *tls.Config, refused *prometheus.CounterVec) *Limited {
-	return &Limited{Listener: ln, conf: conf, refused: refused}
+// limit bounds the connections of ln and speaks TLS on them. Refused counts those
+// that were closed, by reason, see reasons.
+func limit(ln net.Listener, conf *tls.Config, refused *prometheus.CounterVec) *limited {
+	return &limited{Listener: ln, conf: conf, refused: refused}
 }
 
 // Accept implements net.Listener.
-func (l *Limited) Accept() (net.Conn, error) {
+func (l *limited) Accept() (net.Conn, error) {
 	for {
 		inner, err := l.Listener.Accept()
 		if err != nil {
@@ -69,7 +69,7 @@ func (l *Limited) Accept() (net.Conn, error) {
 }
 
 // admit makes room for c and reports whether there is any.
-func (l *Limited) admit(c *Conn) bool {
+func (l *limited) admit(c *Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	most := maxSourceConns
@@ -95,7 +95,7 @@ func (l *Limited) admit(c *Conn) bool {
 // it is the oldest that may give way: one that has not shown a token, or has not
 // sent all of its request within wholeTime. So few sources never displace others,
 // and many do not displace who has a token. The caller holds mu.
-func (l *Limited) evict(reason string, held map[netip.Addr]int, least int) bool {
+func (l *limited) evict(reason string, held map[netip.Addr]int, least int) bool {
 	l.refused.WithLabelValues(reason).Inc()
 	now, most, out := time.Now(), max(least, 1)-1, -1
 	for i, o := range l.conns {
@@ -114,21 +114,21 @@ func (l *Limited) evict(reason string, held map[netip.Addr]int, least int) bool 
 // connKey finds the connection of a request in its context.
 type connKey struct{}
 
-// ConnContext has a handler find the connection; it is an http.Server's
+// connContext has a handler find the connection; it is an http.Server's
 // ConnContext.
-func ConnContext(ctx context.Context, conn net.Conn) context.Context {
+func connContext(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// From returns the connection that a request came on, nil if not on a Limited's.
+// From returns the connection that a request came on, nil if not on a limited listener.
 func From(ctx context.Context) *Conn {
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	return c
 }
 
-// ConnState follows when a connection waits for a request; it is an http.Server's
+// connState follows when a connection waits for a request; it is an http.Server's
 // ConnState.
-func ConnState(conn net.Conn, s http.ConnState) {
+func connState(conn net.Conn, s http.ConnState) {
 	if c, ok := conn.(*Conn); ok && s == http.StateIdle {
 		c.l.mu.Lock()
 		defer c.l.mu.Unlock()
@@ -143,7 +143,7 @@ type Conn struct {
 	*tls.Conn
 	inner net.Conn
 	from  netip.Addr
-	l     *Limited
+	l     *limited
 
 	since  time.Time // guarded by l.mu: began, or answered its last request
 	proven bool      // guarded by l.mu: who speaks has a token

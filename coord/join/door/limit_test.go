@@ -14,12 +14,12 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-func testLimited(ln net.Listener) *Limited {
-	return Limit(ln, &tls.Config{MinVersion: tls.VersionTLS13}, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "x"}, []string{"reason"}))
+func testLimited(ln net.Listener) *limited {
+	return limit(ln, &tls.Config{MinVersion: tls.VersionTLS13}, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "x"}, []string{"reason"}))
 }
 
 // test returns a connection that came from there, and whether l admits it.
-func (l *Limited) test(t *testing.T, from string) (c *Conn, admitted bool) {
+func (l *limited) test(t *testing.T, from string) (c *Conn, admitted bool) {
 	t.Helper()
 	inner, far := net.Pipe()
 	t.Cleanup(func() { _ = far.Close() })
@@ -27,7 +27,7 @@ func (l *Limited) test(t *testing.T, from string) (c *Conn, admitted bool) {
 	return c, l.admit(c)
 }
 
-func (l *Limited) must(t *testing.T, from string) *Conn {
+func (l *limited) must(t *testing.T, from string) *Conn {
 	t.Helper()
 	c, ok := l.test(t, from)
 	if !ok {
@@ -126,7 +126,7 @@ func TestProofKeepsThePlace(t *testing.T) {
 		next.Prove()
 		next.Whole()
 		time.Sleep(time.Minute)
-		ConnState(next, http.StateIdle)
+		connState(next, http.StateIdle)
 		flood(5 * maxConns)
 		if closed(next) {
 			t.Error("closed between two requests")

@@ -16,7 +16,7 @@ const doorTake = 10 * time.Second
 
 // Serve serves a stream of Proto, from another member or from this host. It
 // returns when the join is over.
-func (l *Listener) Serve(ctx context.Context, conn net.Conn) {
+func (l *passedOn) Serve(ctx context.Context, conn net.Conn) {
 	if conn.SetDeadline(time.Now().Add(doorTake)) != nil {
 		return
 	}
@@ -45,9 +45,9 @@ func (l *Listener) Serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// Listener accepts what Serve takes. Its queue has no room: Serve waits until
+// passedOn accepts what Serve takes. Its queue has no room: Serve waits until
 // somebody accepts.
-type Listener struct {
+type passedOn struct {
 	addr   net.Addr
 	knows  func(invite string) bool // optional: none is known
 	conns  chan net.Conn            // never closed
@@ -55,12 +55,12 @@ type Listener struct {
 	once   sync.Once
 }
 
-// Listen returns the Listener of a host that has the invites that knows reports.
-func Listen(addr net.Addr, knows func(invite string) bool) *Listener {
-	return &Listener{addr: addr, knows: knows, conns: make(chan net.Conn), closed: make(chan struct{})}
+// newPassedOn returns that of a host that has the invites that knows reports.
+func newPassedOn(addr net.Addr, knows func(invite string) bool) *passedOn {
+	return &passedOn{addr: addr, knows: knows, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-func (l *Listener) put(ctx context.Context, c net.Conn) bool {
+func (l *passedOn) put(ctx context.Context, c net.Conn) bool {
 	select {
 	case l.conns <- c:
 		return true
@@ -71,7 +71,7 @@ func (l *Listener) put(ctx context.Context, c net.Conn) bool {
 }
 
 // Accept implements net.Listener.
-func (l *Listener) Accept() (net.Conn, error) {
+func (l *passedOn) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
 		return c, nil
@@ -81,13 +81,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (l *Listener) Close() error {
+func (l *passedOn) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
 // Addr implements net.Listener.
-func (l *Listener) Addr() net.Addr { return l.addr }
+func (l *passedOn) Addr() net.Addr { return l.addr }
 
 // passedConn is a join that another host passed on. Where it comes from nobody
 // knows, which is how its rate is counted.

@@ -1,7 +1,8 @@
-package join
+package door
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/coord/join/door"
+)
+
+// Bounds of the exchange by which a host joins.
+const (
+	MaxRequest   = 8 << 10 // bytes
+	ExchangeTime = 10 * time.Second
 )
 
 // stopTime is how long a stopping Server lets answers finish.
@@ -22,19 +28,20 @@ const stopTime = 2 * time.Second
 
 // ServerOptions configures a Server.
 type ServerOptions struct {
-	Identity *Identity
+	// Key is the identity key of this host, which tokens name.
+	Key ed25519.PrivateKey
 	// Listener accepts plain TCP on the underlay; Onion, optional, what comes
 	// through an onion service. The Server closes both.
 	Listener net.Listener
 	Onion    net.Listener
-	Handler  http.Handler // a Sponsor
+	Handler  http.Handler // a join.Sponsor
 	// Knows reports whether an invite is this host's; optional: none is.
 	Knows func(invite string) bool
 	// Registerer may be nil.
 	Registerer prometheus.Registerer
 }
 
-// Server serves a Sponsor over TLS.
+// Server serves the join port of a sponsor, over TLS.
 type Server struct {
 	http *http.Server
 	ln   net.Listener
@@ -42,7 +49,7 @@ type Server struct {
 	// what others' doors pass on.
 	slow  *http.Server
 	onion net.Listener
-	doors *door.Listener
+	doors *passedOn
 	// passed are the connections of doors, bounded.
 	passed net.Listener
 }
@@ -52,17 +59,17 @@ const torTimes = 4
 
 // NewServer returns a Server that does not accept yet.
 func NewServer(o ServerOptions) (*Server, error) {
-	if o.Identity == nil || o.Listener == nil || o.Handler == nil {
-		return nil, errors.New("new join server: identity, listener and handler are required")
+	if o.Key == nil || o.Listener == nil || o.Handler == nil {
+		return nil, errors.New("new join server: key, listener and handler are required")
 	}
-	conf, err := door.ServerTLS(o.Identity.IDKey())
+	conf, err := ServerTLS(o.Key)
 	if err != nil {
 		return nil, fmt.Errorf("new join server: %w", err)
 	}
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "skein_join_connections_refused_total", Help: "Connections to the join port that were closed for being too many, by reason: of one source, or at all.",
 	}, []string{"reason"})
-	for _, reason := range door.Reasons() {
+	for _, reason := range reasons() {
 		refused.WithLabelValues(reason)
 	}
 	if o.Registerer != nil {
@@ -73,30 +80,30 @@ func NewServer(o ServerOptions) (*Server, error) {
 	serve := func(times time.Duration) *http.Server {
 		return &http.Server{
 			Handler:           o.Handler,
-			ConnContext:       door.ConnContext,
-			ConnState:         door.ConnState,
-			ReadHeaderTimeout: times * exchangeTime / 2,
-			ReadTimeout:       times * exchangeTime,
-			WriteTimeout:      2 * times * exchangeTime,
-			IdleTimeout:       exchangeTime / 2,
-			MaxHeaderBytes:    maxRequest,
+			ConnContext:       connContext,
+			ConnState:         connState,
+			ReadHeaderTimeout: times * ExchangeTime / 2,
+			ReadTimeout:       times * ExchangeTime,
+			WriteTimeout:      2 * times * ExchangeTime,
+			IdleTimeout:       ExchangeTime / 2,
+			MaxHeaderBytes:    MaxRequest,
 			// OPTIONS * is answered like all else.
 			DisableGeneralOptionsHandler: true,
 			ErrorLog:                     log.New(io.Discard, "", 0), // scanners; the sponsor counts what matters
 		}
 	}
 	s := &Server{
-		http: serve(1), ln: door.Limit(o.Listener, conf, refused), slow: serve(torTimes),
-		doors: door.Listen(o.Listener.Addr(), o.Knows),
+		http: serve(1), ln: limit(o.Listener, conf, refused), slow: serve(torTimes),
+		doors: newPassedOn(o.Listener.Addr(), o.Knows),
 	}
 	if o.Onion != nil {
-		s.onion = door.Limit(o.Onion, conf, refused)
+		s.onion = limit(o.Onion, conf, refused)
 	}
-	s.passed = door.Limit(s.doors, conf, refused)
+	s.passed = limit(s.doors, conf, refused)
 	return s, nil
 }
 
-// ServeDoor serves a stream of door.Proto, from another member or from this host.
+// ServeDoor serves a stream of Proto, from another member or from this host.
 // It returns when the join is over.
 func (s *Server) ServeDoor(ctx context.Context, _ cluster.NodeID, conn net.Conn) {
 	s.doors.Serve(ctx, conn)
