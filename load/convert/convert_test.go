@@ -29,6 +29,7 @@ func compiled(t *testing.T, list []Request) (*load.Plan, string, []string) {
 func TestCurl(t *testing.T) {
 	for line, want := range map[string]Request{
 		`curl http://x.example/a`:                                              {Method: "GET", URL: "http://x.example/a"},
+		`curl --max-time=5 http://x.example/a`:                                 {Method: "GET", URL: "http://x.example/a"},
 		`curl 'https://x.example/a?b=c' -H 'Accept: a/b' --compressed`:         {Method: "GET", URL: "https://x.example/a?b=c"},
 		"curl -X PUT \\\n --url http://x.example/ -d 'a=1' -d b=2":             {Method: "PUT", URL: "http://x.example/", Body: "a=1&b=2"},
 		`curl x.example -d '{"a":"${b}"}' -H 'content-type: application/json'`: {Method: "POST", URL: "http://x.example", Body: `{"a":"${b}"}`},
