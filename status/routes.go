@@ -378,16 +378,23 @@ func (re *responder) dispatch(w http.ResponseWriter, r *http.Request, list []rou
 	re.problem(w, r, list[0].path, api.Errorf(api.CodeMethod, "%s is not possible at %s", r.Method, r.URL.Path))
 }
 
+// handle answers a request of a route.
 func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
+	if err := re.serve(w, r, rt); err != nil {
+		re.problem(w, r, rt.path, asProblem(err))
+	}
+}
+
+// serve finds out who asks, and has the route's handler answer, or another host. It
+// returns why nothing was answered.
+func (re *responder) serve(w http.ResponseWriter, r *http.Request, rt route) error {
 	if door.Of(r.Context()).Carried && !rt.holder && !rt.named {
 		// A proof of what one host is to do, or to tell, is worth nothing at another.
-		re.problem(w, r, rt.path, api.Errorf(api.CodeForbidden, "%s %s is no request that hosts carry to each other", rt.method, rt.path))
-		return
+		return api.Errorf(api.CodeForbidden, "%s %s is no request that hosts carry to each other", rt.method, rt.path)
 	}
 	lane, _ := lanes.Of(rt.method, rt.path) // all have one: see New
 	if _, refused := re.enter(r.Context(), lane, false); refused != nil {
-		re.problem(w, r, rt.path, shed(refused))
-		return
+		return shed(refused)
 	}
 	// A proof may be over a body, which must come.
 	rc := http.NewResponseController(w)
@@ -396,18 +403,15 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		Method: rt.method, Path: rt.path, Needs: rt.needs, Open: rt.open, Change: rt.change, Long: rt.long, Pace: rt.pace,
 	})
 	if prob != nil {
-		re.problem(w, r, rt.path, prob)
-		return
+		return prob
 	}
 	_ = rc.SetReadDeadline(time.Time{})
 	if err := rt.unknown(r); err != nil {
-		re.problem(w, r, rt.path, asProblem(err))
-		return
+		return err
 	}
 	timeout, err := patience(r, rt.timeout)
 	if err != nil {
-		re.problem(w, r, rt.path, asProblem(err))
-		return
+		return err
 	}
 	if timeout > 0 {
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
@@ -415,12 +419,9 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		r = r.WithContext(ctx)
 	}
 	if rt.method == http.MethodGet && !rt.open {
-		fresh, err := re.fresh.await(r)
-		if err != nil {
-			re.problem(w, r, rt.path, asProblem(err))
-			return
+		if r, err = re.fresh.await(r); err != nil {
+			return err
 		}
-		r = fresh
 	}
 	if rt.timeout > 0 {
 		// The connection outlives the handler's deadline, to carry its answer.
@@ -431,58 +432,63 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 	var body []byte // kept where it may have to go elsewhere
 	if rt.change && !rt.long && p.User != "" {
 		if body, err = keep(w, r); err != nil {
-			re.problem(w, r, rt.path, asProblem(err))
-			return
+			return err
 		}
 		if away := re.holderOf(rt); away != nil {
 			re.carry(w, r, rt, p, body, away)
-			return
+			return nil
 		}
 	}
 	// Only now: this host may have learned of the job meanwhile. Part of an id, or a
 	// name, is looked for among the peer's own.
 	if id, err := job.ParseID(r.PathValue("id")); err == nil {
 		if prob := re.door.Own(p, id); prob != nil {
-			re.problem(w, r, rt.path, prob)
-			return
+			return prob
 		}
 	}
 	if rt.change {
 		re.log.Debug().Str("peer", p.Actor()).Str("request", rt.method+" "+rt.path).Msg("change requested")
 	}
 	if rt.stream != nil {
-		ctx, cancel := re.door.While(r.Context(), p)
-		defer cancel()
-		r = r.WithContext(ctx)
-		if err := rt.stream(w, r); err != nil {
-			re.problem(w, r, rt.path, asProblem(err))
-			return
-		}
-		re.count(rt.path, http.StatusOK)
-		return
+		return re.follow(w, r, rt, p)
 	}
+	return re.answer(w, r, rt, p, body, lane)
+}
+
+// follow has the handler of a stream answer, for as long as who asks may.
+func (re *responder) follow(w http.ResponseWriter, r *http.Request, rt route, p door.Peer) error {
+	ctx, cancel := re.door.While(r.Context(), p)
+	defer cancel()
+	if err := rt.stream(w, r.WithContext(ctx)); err != nil {
+		return err
+	}
+	re.count(rt.path, http.StatusOK)
+	return nil
+}
+
+// answer has the handler answer at once, or the host that it names.
+func (re *responder) answer(w http.ResponseWriter, r *http.Request, rt route, p door.Peer, body []byte, lane overload.Lane) error {
 	if !rt.long { // only now: who waits for something, or is carried elsewhere, takes no place
 		leave, refused := re.enter(r.Context(), lane, true)
 		if refused != nil {
-			re.problem(w, r, rt.path, shed(refused))
-			return
+			return shed(refused)
 		}
 		defer leave()
 	}
-	answer, err := re.act(w, r, rt, p)
+	out, err := re.act(w, r, rt, p)
 	if away, ok := errors.AsType[*api.Elsewhere](err); ok && p.User != "" {
 		re.carry(w, r, rt, p, body, away)
-		return
+		return nil
 	}
 	if err != nil {
-		re.problem(w, r, rt.path, asProblem(err))
-		return
+		return err
 	}
 	h := re.header()
 	if rt.change {
 		h.Cursor = re.fresh.after(r.Context())
 	}
-	re.writeUnder(h, w, rt.path, http.StatusOK, answer)
+	re.writeUnder(h, w, rt.path, http.StatusOK, out)
+	return nil
 }
 
 // shed is what is answered to who is not let in.
