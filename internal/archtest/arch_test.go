@@ -15,7 +15,7 @@ import (
 )
 
 type pkg struct {
-	ImportPath, Dir           string
+	ImportPath, Dir, Doc      string
 	Imports                   []string
 	TestImports, XTestImports []string
 	GoFiles                   []string
@@ -23,7 +23,7 @@ type pkg struct {
 
 func load(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports,GoFiles", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Doc,Imports,TestImports,XTestImports,GoFiles", "./...")
 	cmd.Dir = filepath.Join("..", "..")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

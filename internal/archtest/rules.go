@@ -134,7 +134,7 @@ var pureDeps = map[string][]string{
 // package, the leaf helpers and what stands here; never each other.
 var adapters = map[string][]string{
 	"config":              nil,
-	"coord":               {"coord/clocks", "coord/distance", "coord/election", "coord/gossip", "coord/health", "coord/notify", "coord/ownlog", "coord/pathmtu", "coord/share", "coord/store", "coord/transport"}, // store: tests only
+	"coord":               {"coord/clocks", "coord/distance", "coord/election", "coord/gossip", "coord/health", "coord/notify", "coord/ownlog", "coord/pathmtu", "coord/share", "coord/transport"},
 	"discover":            nil,
 	"coord/clocks":        nil,
 	"coord/distance":      nil,
@@ -179,7 +179,7 @@ var adapters = map[string][]string{
 	"load/ws":            nil,
 	"load/room":          nil,
 	"load/slice":         {"load/engine", "load/room"},
-	"gateway":            {"api", "gateway/centrifugo", "gateway/crew", "gateway/guard/here", "gateway/push", "gateway/registry", "gateway/relay", "gateway/rpc", "realtime", "status/door"},
+	"gateway":            {"api", "gateway/centrifugo", "gateway/guard/here", "gateway/push", "gateway/registry", "gateway/relay", "gateway/rpc", "realtime", "status/door"},
 	"gateway/centrifugo": {"api"},
 	"gateway/crew":       nil,
 	"gateway/guard/here": nil,
@@ -210,12 +210,12 @@ var adapters = map[string][]string{
 	"web":                {"api", "docs/topics"},
 	"internal/tornet":    nil,
 	"internal/cut":       nil,
-	"worker":             {"worker/artefact", "worker/executor", "worker/outbox", "worker/runner", "worker/words"},
+	"worker":             {"worker/executor", "worker/outbox", "worker/runner", "worker/words"},
 	"api":                nil,
 	"client":             {"api"},
 	"status/door":        {"api"},
 	"status/loads":       {"api", "status/door", "status/openapi", "status/stream"},
-	"status/joblogs":     {"api", "status/door", "status/openapi", "status/query", "status/reserves", "status/stream"},
+	"status/joblogs":     {"api", "status/door", "status/openapi", "status/query", "status/stream"},
 	"status/joboutputs":  {"api", "status/door"},
 	"status/debug":       {"api", "status/door", "status/openapi"},
 	"status/query":       {"api", "status/openapi"},
@@ -250,7 +250,7 @@ var leaves = []string{"internal/advice", "internal/breaker", "internal/bucket", 
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
 var rooms = map[string][]string{
-	"backend":            {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/joblogs", "backend/joboutputs", "backend/loads", "backend/onions", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/reserves", "backend/spread", "backend/stops", "backend/trial", "backend/waits", "backend/workerlist", "backend/workflows", "backend/zones", "config", "coord", "coord/join", "coord/join/door", "coord/join/token", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "forward/zonewatch", "load/slice", "membership/voters", "mesh", "scheduler", "status", "worker", "worker/artefact", "worker/runner", "worker/words"},
+	"backend":            {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/joblogs", "backend/joboutputs", "backend/loads", "backend/onions", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/reserves", "backend/spread", "backend/stops", "backend/trial", "backend/waits", "backend/workerlist", "backend/workflows", "backend/zones", "config", "coord", "coord/join", "coord/join/door", "coord/join/token", "doctor", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "forward/zonewatch", "load/slice", "membership/voters", "mesh", "scheduler", "status", "worker", "worker/artefact", "worker/runner", "worker/words"},
 	"backend/kept":       {"config", "coord", "worker/artefact", "worker/words"},
 	"backend/joblogs":    {"api", "forward", "worker/words"},
 	"backend/joboutputs": {"api"},
@@ -270,11 +270,11 @@ var rooms = map[string][]string{
 	"backend/trial":      {"api", "worker/runner"},
 	"backend/waits":      {"api", "backend/convert", "forward", "scheduler"},
 	"backend/workerlist": {"api"},
-	"backend/zones":      {"api", "coord", "coord/distance", "forward", "internal/wait"},
+	"backend/zones":      {"api", "coord", "forward", "internal/wait"},
 	"backend/workflows":  {"api", "forward", "scheduler/runs"},
-	"backend/convert":    {"api", "coord", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/segment", "eventlog/snapshots"},
-	"doctor":             {"api", "config", "coord", "coord/join", "coord/join/starts", "coord/store", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/snapshots", "eventlog/wire", "gateway/centrifugo", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "store/postgres", "store/redis", "tor"},
-	"offline":            {"api", "backend/convert", "config", "coord", "coord/election", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "coord/store", "discover", "doctor", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/store", "membership/deviceplan", "mesh/device", "mesh/hostnet", "scheduler", "tor", "worker", "worker/artefact", "worker/executor", "worker/runner"},
+	"backend/convert":    {"api", "coord", "eventlog/audit", "eventlog/disk", "eventlog/segment", "eventlog/snapshots"},
+	"doctor":             {"api", "config", "coord", "coord/join", "coord/join/starts", "coord/store", "eventlog/audit", "eventlog/segment", "eventlog/snapshots", "eventlog/wire", "gateway/centrifugo", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "store/postgres", "store/redis", "tor"},
+	"offline":            {"api", "backend/convert", "config", "coord", "coord/election", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "coord/store", "discover", "doctor", "eventlog/audit", "eventlog/segment", "eventlog/store", "membership/deviceplan", "mesh/device", "mesh/hostnet", "scheduler", "tor", "worker", "worker/artefact", "worker/executor", "worker/runner"},
 
 	// The live terminal: nobody but its command imports it.
 	"tui":          {"api"},
@@ -305,7 +305,7 @@ var top = map[string][]string{
 	"cmd/skein/joblogs":    {"api", "present", "cmd/skein/cli"},
 	"cmd/skein/joboutputs": {"api", "present", "cmd/skein/cli"},
 	"cmd/skein/jobtrace":   {"api", "present", "present/trace", "cmd/skein/cli"},
-	"cmd/skein/jobs":       {"internal/wait", "offline", "api", "client", "config", "present", "cmd/skein/cli", "cmd/skein/joblogs", "cmd/skein/joboutputs", "cmd/skein/jobtrace", "cmd/skein/workers"},
+	"cmd/skein/jobs":       {"offline", "api", "client", "config", "present", "cmd/skein/cli", "cmd/skein/joblogs", "cmd/skein/joboutputs", "cmd/skein/jobtrace", "cmd/skein/workers"},
 	"cmd/skein/local":      {"daemon", "docs", "docs/topics", "offline", "outside", "internal/certfile", "internal/demo", "api", "client", "config", "present", "web", "cmd/skein/cli"},
 	"cmd/skein/workers":    {"api", "present", "cmd/skein/cli"},
 	"cmd/skein/loadtest":   {"api", "config", "load", "load/bundle", "load/convert", "load/engine", "load/gang", "load/guard", "load/hook", "load/live", "load/pace", "load/push", "load/room", "load/slice", "load/report", "load/rule", "load/stat", "present", "tui/loadview", "cmd/skein/cli"},
@@ -317,19 +317,24 @@ var top = map[string][]string{
 
 // inTests lists what tests of a package may import beyond what they otherwise may.
 var inTests = map[string][]string{
-	"status":             {"client"},
-	"backend":            {"onion", "scheduler/runs"},
+	"backend":            {"eventlog", "onion", "scheduler/runs"},
+	"backend/zones":      {"coord/distance"},
+	"coord":              {"coord/store"},
+	"doctor":             {"publisher"},
 	"eventlog/replicate": {"eventlog/disk"},
 	"forward/linkwatch":  {"forward/zonewatch"},
-	"scheduler":          {"gateway/crew"},
+	"gateway":            {"gateway/crew", "internal/servertest", "store/redis"},
+	"gateway/centrifugo": {"internal/servertest"},
 	"gateway/crew":       {"internal/crewtest"},
 	"gateway/guard/here": {"internal/guardtest"},
+	"internal/demo":      {"daemon", "gateway/centrifugo", "internal/balance", "internal/demo/scaleout", "offline", "config", "coord/join", "eventlog", "membership/deviceplan"},
+	"offline":            {"eventlog"},
+	"outside":            {"gateway", "gateway/crew", "gateway/registry", "gateway/rpc"},
+	"scheduler":          {"gateway/crew"},
+	"status":             {"client"},
 	"store/postgres":     {"internal/servertest"},
 	"store/redis":        {"internal/crewtest", "internal/guardtest", "internal/servertest"},
-	"gateway/centrifugo": {"internal/servertest"},
-	"gateway":            {"internal/servertest", "store/redis"},
-	"outside":            {"gateway", "gateway/crew", "gateway/registry", "gateway/rpc"},
-	"internal/demo":      {"daemon", "gateway/centrifugo", "internal/balance", "internal/demo/scaleout", "offline", "config", "coord/join", "eventlog", "membership/deviceplan"},
+	"worker":             {"worker/artefact"},
 }
 
 // testOnly lists packages that only tests may import, and what they may
