@@ -163,7 +163,7 @@ func TestQueuedMessagesBlameNoClock(t *testing.T) {
 	})
 }
 
-// clocks are h's, as a test moves them. Mono goes on by itself.
+// fakeClocks are h's, as a test moves them. Mono goes on by itself.
 type fakeClocks struct {
 	boot, wall atomic.Int64 // ahead by
 	stall      atomic.Int64 // how long the next turn of the loop takes

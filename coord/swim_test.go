@@ -81,7 +81,7 @@ func (m *meter) rest(t *testing.T, d time.Duration, n int, holder *host, voters 
 	return mean, most
 }
 
-// seen counts the hosts among which that do not see node in health h.
+// unlike counts the hosts among which that do not see node in health h.
 func (w *world) unlike(node cluster.NodeID, h cluster.Health) int {
 	n := 0
 	for _, o := range w.order {

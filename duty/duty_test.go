@@ -18,8 +18,8 @@ import (
 	"github.com/skein-project/skein/lease"
 )
 
-// stage play: elector, history and scheduler in one, that write down what is
-// asked of them and fail as told.
+// play is elector, history and scheduler in one; it writes down what is
+// asked of them and fails as told.
 type play struct {
 	mu    sync.Mutex
 	lines []string

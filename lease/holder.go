@@ -41,7 +41,7 @@ func (m *machine) acquire() {
 	m.settle()
 }
 
-// ack returns the entry of voter n, nil if it is none.
+// ackOf returns the entry of voter n, nil if it is none.
 func (m *machine) ackOf(n cluster.NodeID) *ack {
 	for i := range m.hold.nacks {
 		if m.hold.acks[i].node == n {

@@ -89,7 +89,7 @@ func (r *rotating) changed() bool {
 	return len(r.keys) > 0
 }
 
-// run calls f beside the owner of the records, with the clock of a bubble.
+// rotatingRun calls f beside the owner of the records, with the clock of a bubble.
 func rotatingRun(t *testing.T, f func(t *testing.T, r *rotating)) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "n1")

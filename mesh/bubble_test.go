@@ -178,7 +178,7 @@ func until(t *testing.T, limit time.Duration, cond func() bool) time.Duration {
 	return time.Since(begin)
 }
 
-// mesh lets n hosts learn of each other at the same moment, with data to send
+// fakeMesh lets n hosts learn of each other at the same moment, with data to send
 // at once, and returns when everyone has heard everyone.
 func fakeMesh(t *testing.T, n int, naive bool) time.Duration {
 	fn := newFakeNet(7)

@@ -149,7 +149,7 @@ func (h *host) reached(peers int) bool {
 	return len(ps) == peers && !slices.ContainsFunc(ps, func(p PeerStatus) bool { return !p.Live })
 }
 
-// cluster of n started hosts, each knowing all others.
+// newCluster has n started hosts, each knowing all others.
 func newCluster(t testing.TB, n int, change func(*Options)) []*host {
 	t.Helper()
 	var hosts []*host

@@ -120,7 +120,7 @@ func cycle(t *testing.T, backend string, b *host) {
 	b.mustSet(t, members[1:])
 }
 
-// wg(8) sees the device, and a socket that a killed process left is replaced.
+// TestTUNControlSocket: wg(8) sees the device, and a socket that a killed process left is replaced.
 func TestTUNControlSocket(t *testing.T) {
 	require.Need(t, require.TUN)
 	if !inNamespace(t) {

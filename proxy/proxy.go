@@ -99,7 +99,7 @@ func (c *clientConn) Close() error {
 	return c.Conn.Close()
 }
 
-// clientListener makes connections clientConns.
+// clientListener wraps each connection that it accepts.
 type clientListener struct {
 	net.Listener
 	limit time.Duration

@@ -73,8 +73,8 @@ func (e *DialError) Unwrap() error { return e.Err }
 // errNeedKey answers who has no key for a service under restricted discovery.
 var errNeedKey = errors.New("the service wants client authorization")
 
-// socksReasons are the codes that tor adds to SOCKS (proposal 304), as the
-// client library prints them.
+// socksReason adds to an error what the code in it means: tor has codes of its own
+// (proposal 304), of which the client library prints the numbers.
 func socksReason(err error) error {
 	if strings.HasSuffix(err.Error(), "unknown code: 244") {
 		return fmt.Errorf("%w (%w)", errNeedKey, err)

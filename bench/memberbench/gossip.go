@@ -104,7 +104,7 @@ func (leavers) NotifyUpdate(*memberlist.Node)    {}
 func (l leavers) NotifyLeave(n *memberlist.Node) { l.gone.note(l.name, n.Name) }
 
 // meteredTransport counts what a node sends and loses datagrams, as packets
-// and meteredConn do for skein.
+// do for skein.
 type meteredTransport struct {
 	*memberlist.NetTransport
 	m       *testbed.Meter

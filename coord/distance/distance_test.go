@@ -26,7 +26,7 @@ func (f *fixture) counted(t *testing.T, result string) int {
 	return int(m.GetCounter().GetValue())
 }
 
-// cluster of this host, n0 of zone ams, and others.
+// fixture is a cluster of this host, n0 of zone ams, and others.
 type fixture struct {
 	*Distances
 	members []cluster.Member

@@ -120,7 +120,7 @@ func (r *request) checkSecret(transcript, secret []byte) bool {
 }
 
 // checkKeys reports whether r proves both private keys, and that the
-// announcement is theirs. WgKeys are this host's, one of which the token names.
+// announcement is theirs; wgKeys are this host's, one of which the token names.
 func (r *request) checkKeys(transcript []byte, wgKeys [][32]byte) error {
 	if len(r.IDPub) != ed25519.PublicKeySize || len(r.Nonce) != nonceLen {
 		return errors.New("identity key or nonce of wrong length")

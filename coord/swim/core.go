@@ -91,7 +91,7 @@ type Core struct {
 
 	peers map[cluster.NodeID]*peer
 	list  []*peer // all of peers, in no order that matters
-	ring  []*peer // to probe, from ringAt on; removed ones stay until their turn
+	ring  []*peer // to probe, from at on; removed ones stay until their turn
 	at    int
 
 	living   int           // hosts that seem to live, this one included; as of this period

@@ -290,7 +290,7 @@ func TestSlowHostAccusesNobody(t *testing.T) {
 	}
 }
 
-// TestCutOffHostAccusesNobodyAloud: whom no helper answers either keeps what it
+// TestCutOffHost: whom no helper answers either keeps what it
 // suspects to itself, takes all as failed soon, and none of it outlasts the
 // cut.
 func TestCutOffHost(t *testing.T) {

@@ -169,7 +169,7 @@ func TestSignatureCoversEverything(t *testing.T) {
 	}
 }
 
-// sealed returns a good heartbeat with old replaced by new, once.
+// mangle returns a good heartbeat with old replaced by new, once.
 func mangle(t *testing.T, old, new string) []byte {
 	t.Helper()
 	raw, err := Seal(testKey(1), header(TypeHeartbeat), Heartbeat{Role: cluster.RoleStandby, KnownPeers: []PeerHint{hint("n2")}})

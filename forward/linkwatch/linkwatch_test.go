@@ -18,7 +18,7 @@ import (
 	"github.com/skein-project/skein/realtime/links"
 )
 
-// net of hosts that see each other as they are told to.
+// hosts is a net of hosts that see each other as they are told to.
 type hosts struct {
 	mu     sync.Mutex
 	health map[string]cluster.Health     // "a>b"; none: alive

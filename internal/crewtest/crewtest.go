@@ -266,7 +266,7 @@ func (c *Crew) chunks(t *testing.T, id cluster.NodeID, j job.ID, want ...job.Att
 	same(t, "chunks", p.Chunks.Refs, want)
 }
 
-// refsOf waits for a push about attempts.
+// about waits for a push about attempts.
 func (c *Crew) about(t *testing.T, id cluster.NodeID, kind desk.PushKind, want ...job.Attempt) {
 	t.Helper()
 	p := c.Await(t, id)

@@ -109,7 +109,7 @@ func (e *Engine) newUser(flow *load.Flow) *user {
 	return u
 }
 
-// lane is one that no step uses now.
+// takeLane is a lane that no step uses now.
 func (u *user) takeLane() *lane {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -264,7 +264,7 @@ func (h *host) await(what string, ok func(api.Onion) bool) api.Onion {
 	}
 }
 
-// publisherOf returns the living host that publishes.
+// publisher returns the living host that publishes.
 func (f *fleet) publisher(what string, ok func(api.OnionAddress) bool) *host {
 	f.t.Helper()
 	for {

@@ -35,9 +35,9 @@ const tempPrefix = ".tmp-"
 type Options struct {
 	// Dir holds one file per artefact; it is created if missing.
 	Dir string
-	// Quota bounds the sum of all sizes; default DefaultArtefactQuota.
+	// Quota bounds the sum of all sizes; default DefaultQuota.
 	Quota int64
-	// Dial opens a stream of protocol BlobProto.
+	// Dial opens a stream of protocol Proto.
 	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
 	// RTT is the round trip to a host, by which it is waited for longer; 0: not known. nil: of
 	// none it is.

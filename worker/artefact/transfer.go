@@ -127,7 +127,7 @@ func readBlobFrame(r io.Reader, v any) error {
 }
 
 // Serve answers one request on conn and closes it. It is the handler of
-// protocol BlobProto; from has been authenticated.
+// protocol Proto; from has been authenticated.
 func (a *Store) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) {
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, blobTotal)

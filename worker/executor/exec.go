@@ -50,7 +50,7 @@ type ExecOptions struct {
 	Outputs *artefact.Store
 	// Slots must be that of the Worker.
 	Slots int
-	// RunnerArgv starts a process that calls RunnerMain; default: as of WASM.
+	// RunnerArgv starts a process that calls runner.Main; default: as of WASM.
 	RunnerArgv []string
 	// ScratchDir holds a directory for each attempt, empty at its start and
 	// removed at its end; those that an earlier process left go at the start.

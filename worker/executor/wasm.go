@@ -42,7 +42,7 @@ type WASMOptions struct {
 	ScratchDir string
 	// Slots is the number of children; it must be that of the Worker.
 	Slots int
-	// RunnerArgv starts a process that calls RunnerMain; default:
+	// RunnerArgv starts a process that calls runner.Main; default:
 	// {"/proc/self/exe", "runner"}, which is the running program even after
 	// its file was replaced.
 	RunnerArgv []string

@@ -14,8 +14,8 @@ import (
 )
 
 // The parent and its runner speak length-prefixed JSON: a 4-byte big-endian
-// length and an object. The parent writes runnerSetup once, then runnerTask;
-// for each task the runner answers with loaded and then done, or with done
+// length and an object. The parent writes a Setup once, then Tasks; to
+// each Task the runner answers Loaded and then Done, or Done
 // alone if the module cannot be loaded.
 
 // maxRunnerFrame holds a full standard output in base64 and what stands
@@ -179,7 +179,7 @@ func LastWords(stderr []byte) string {
 	return text
 }
 
-// Tail keeps the last maxStderr bytes written to it.
+// Tail keeps the last MaxWords bytes written to it.
 type Tail struct{ b []byte }
 
 // LastWords is the useful part of what was kept.

@@ -251,7 +251,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// check --once shows what is sent and answered, and no secret.
+// TestCheckOnce: check --once shows what is sent and answered, and no secret.
 func TestCheckOnce(t *testing.T) {
 	url, h := target(t)
 	dir := t.TempDir()
