@@ -101,8 +101,12 @@ func (c *Client) take(to any) (raw net.Conn) {
 	return raw
 }
 
-// oldTime is how long after connections get no new requests they are closed, if none is under way.
-const oldTime = 30 * time.Second
+// Connections that get no new requests are closed when none is under way: each oldTime is looked, for
+// as often as oldLooks, by when one has had its answer, or no time any more.
+const (
+	oldTime  = 30 * time.Second
+	oldLooks = 20
+)
 
 // Keep takes in the addresses that an origin has by now, if they are of another generation than the
 // last time: where a connection leads to one that is gone, requests go over new ones.
@@ -123,9 +127,20 @@ func (c *Client) Keep(to any, gen uint64, addrs func() []netip.Addr) {
 		}
 	})
 	if old != nil {
-		old.CloseIdleConnections()
-		time.AfterFunc(oldTime, old.CloseIdleConnections)
+		c.retire(old, oldLooks)
 	}
+}
+
+// retire closes what is idle of a transport that gets no new requests, now and later.
+func (c *Client) retire(old *http.Transport, looks int) {
+	old.CloseIdleConnections()
+	if looks > 0 {
+		time.AfterFunc(oldTime, func() { c.retire(old, looks-1) })
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.old = slices.DeleteFunc(c.old, func(tr *http.Transport) bool { return tr == old })
 }
 
 // Do sends a request to an origin, once.
@@ -140,7 +155,7 @@ func (c *Client) Do(to any, req *http.Request) (*http.Response, error) {
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, tr := range append(c.old, c.tr) {
+	for _, tr := range append(slices.Clone(c.old), c.tr) {
 		tr.CloseIdleConnections()
 	}
 	for _, o := range c.to {
