@@ -51,7 +51,7 @@ func fresh(answers bool, seconds *float64) *float64 {
 // true of now.
 func answers(h cluster.Health) bool { return h == cluster.Alive || h == cluster.Joining }
 
-// way is by what path a host that answers is reached.
+// way is by what path a host that answers is reached, or another word that is true of now.
 func way(answers bool, path string) Cell {
 	if !answers {
 		path = ""
@@ -85,8 +85,13 @@ func Members(m api.Members) Table {
 		col("PATH", Text, 3, func(x M) Cell { return way(x.Self || answers(x.State), x.Path) }),
 		col("VERSION", Text, 6, func(x M) Cell { return word(x.Version) }),
 		more("VOTER", Text, func(x M) Cell { return yes(x.Voter) }),
-		more("PUBLISHER", Text, func(x M) Cell { return yes(x.Publisher) }),
-		more("LOAD", State, func(x M) Cell { return word(x.Load) }),
+		more("PUBLISHER", Text, func(x M) Cell {
+			if x.Publisher && !x.Self && !answers(x.State) {
+				return Cell{Text: Unknown}
+			}
+			return yes(x.Publisher)
+		}),
+		more("LOAD", State, func(x M) Cell { return way(x.Self || answers(x.State), x.Load) }),
 		more("LAG", Number, func(x M) Cell { return Cell{Text: Lag(x.LagEvents)} }),
 		more("PRIORITY", Number, func(x M) Cell { return whole(x.Priority) }),
 		more("ZONE", Text, func(x M) Cell { return word(x.Zone) }),

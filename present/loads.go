@@ -1,6 +1,7 @@
 package present
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/skein-project/skein/api"
@@ -23,18 +24,41 @@ func LoadWord(r api.LoadRun) string {
 	return string(r.State)
 }
 
+// LoadRuns shows load tests.
+func LoadRuns(list api.LoadRuns) Table {
+	tests := make([]api.WatchedLoad, len(list.Runs))
+	for i, r := range list.Runs {
+		tests[i].LoadRun = r
+	}
+	return tableOf(tests, slices.Concat(loadNames(), loadFacts(list.Header))...)
+}
+
 // Loads shows load tests, and how those get on that run.
 func Loads(head api.Header, list []api.WatchedLoad) Table {
+	return tableOf(list, slices.Concat(loadNames(), loadNow(), loadFacts(head))...)
+}
+
+type loadColumn = column[api.WatchedLoad]
+
+func loadNames() []loadColumn {
 	type L = api.WatchedLoad
-	now := func(f func(*api.LoadNow) Cell) func(L) Cell {
-		return func(l L) Cell {
+	return []loadColumn{
+		col("TEST", Text, 0, func(l L) Cell { return Cell{Text: ShortLoad(l.ID), Exact: string(l.ID)} }),
+		col("NAME", Text, 0, func(l L) Cell { return word(l.Name) }),
+		col("STATE", State, 0, func(l L) Cell { return word(LoadWord(l.LoadRun)) }),
+	}
+}
+
+func loadNow() []loadColumn {
+	now := func(f func(*api.LoadNow) Cell) func(api.WatchedLoad) Cell {
+		return func(l api.WatchedLoad) Cell {
 			if l.Now == nil || l.State != event.LoadStarted {
 				return Cell{Text: Unknown}
 			}
 			return f(l.Now)
 		}
 	}
-	latency := func(at func(api.LoadTimes) float64) func(L) Cell {
+	latency := func(at func(api.LoadTimes) float64) func(api.WatchedLoad) Cell {
 		return now(func(n *api.LoadNow) Cell {
 			s := at(n.Latency)
 			if s == 0 {
@@ -43,10 +67,7 @@ func Loads(head api.Header, list []api.WatchedLoad) Table {
 			return millis(s)
 		})
 	}
-	return tableOf(list,
-		col("TEST", Text, 0, func(l L) Cell { return Cell{Text: ShortLoad(l.ID), Exact: string(l.ID)} }),
-		col("NAME", Text, 0, func(l L) Cell { return word(l.Name) }),
-		col("STATE", State, 0, func(l L) Cell { return word(LoadWord(l.LoadRun)) }),
+	return []loadColumn{
 		col("TIME", Text, 1, now(func(n *api.LoadNow) Cell {
 			return Cell{Text: Age(n.At) + " of " + Age(n.Of), Plain: PlainSeconds(n.At)}
 		})),
@@ -64,11 +85,17 @@ func Loads(head api.Header, list []api.WatchedLoad) Table {
 		more("REQUESTS", Number, now(func(n *api.LoadNow) Cell { return whole(n.Requests) })),
 		more("DROPPED", Number, now(func(n *api.LoadNow) Cell { return whole(n.Dropped) })),
 		more("USERS", Number, now(func(n *api.LoadNow) Cell { return whole(n.Users) })),
+	}
+}
+
+func loadFacts(head api.Header) []loadColumn {
+	type L = api.WatchedLoad
+	return []loadColumn{
 		col("HOSTS", Text, 3, func(l L) Cell { return names(hostsOf(l.LoadRun)) }),
 		col("SUBMITTED", Time, 5, func(l L) Cell { return at(l.SubmittedAt, head.ObservedAt) }),
 		col("OWNER", Text, 4, func(l L) Cell { return word(l.Owner) }),
 		col("WHY", Text, 6, func(l L) Cell { return word(why(l)) }),
-	)
+	}
 }
 
 // millis is a latency, of which a tenth of a second says too little.

@@ -12,7 +12,7 @@ import (
 func TestOldIsNotNew(t *testing.T) {
 	trip := new(0.0011)
 	members := func(health cluster.Health, stopped, removed bool) Table {
-		return Members(api.Members{Members: []api.Member{{Node: "n3", State: health, Stopped: stopped, Removed: removed, RTTSeconds: trip, Path: "direct"}}})
+		return Members(api.Members{Members: []api.Member{{Node: "n3", State: health, Stopped: stopped, Removed: removed, RTTSeconds: trip, Path: "direct", Publisher: true, Load: "high"}}})
 	}
 	hosts := func(health cluster.Health, stopped bool) Table {
 		return Hosts(api.Members{Members: []api.Member{{Node: "n3", State: health, Stopped: stopped, RTTSeconds: trip, Path: "direct"}}},
@@ -41,6 +41,10 @@ func TestOldIsNotNew(t *testing.T) {
 		{"alive member", members(cluster.Alive, false, false), "PATH", "direct"},
 		{"suspect member", members(cluster.Suspect, false, false), "RTT", "-"},
 		{"suspect member", members(cluster.Suspect, false, false), "PATH", "-"},
+		{"alive member", members(cluster.Alive, false, false), "PUBLISHER", "yes"},
+		{"alive member", members(cluster.Alive, false, false), "LOAD", "high"},
+		{"suspect member", members(cluster.Suspect, false, false), "PUBLISHER", "-"},
+		{"suspect member", members(cluster.Suspect, false, false), "LOAD", "-"},
 		{"dead member", members(cluster.Dead, false, false), "RTT", "-"},
 		{"dead member", members(cluster.Dead, false, false), "STATE", "dead"},
 		{"stopped member", members(cluster.Dead, true, false), "RTT", "-"},

@@ -74,6 +74,18 @@ func NewTable(names ...string) Table {
 	return t
 }
 
+// Leaving is the table whose columns of these names leave, the first of them first, where
+// not all fit.
+func (t Table) Leaving(names ...string) Table {
+	t.Columns = slices.Clone(t.Columns)
+	for i, c := range t.Columns {
+		if place := slices.Index(names, c.Name); place >= 0 {
+			t.Columns[i].Rank = len(names) - place
+		}
+	}
+	return t
+}
+
 // Add adds a row that is the same in all forms.
 func (t *Table) Add(cells ...string) {
 	row := make([]Cell, len(cells))

@@ -75,6 +75,10 @@ func examples() map[string]Table {
 			{Zone: "frankfurt-east", Health: "healthy", ForSeconds: 86400 * 3, Hosts: 30, Alive: 30, Slots: 240, Free: 17, Voters: 2, RTTSeconds: new(0.0004), RTTFrom: "measured"},
 			{Zone: "rome", Health: "degraded", Why: "of 4 workers: 1 stuck, 1 not ready, 1 overloaded", ForSeconds: 12.5, Hosts: 4, Alive: 4, Drained: 1, Slots: 8, Queued: 12, Voters: 1, RTTSeconds: new(0.051), RTTFrom: "reported"},
 		}}),
+		"load tests": LoadRuns(api.LoadRuns{Header: header, Runs: []api.LoadRun{
+			{ID: "lshopaaaaaaaaaaaaaaaaaaaaaa", Name: "shop", Owner: "user:annemarie", State: event.LoadStarted, SubmittedAt: noon.Add(-3 * time.Minute), Hosts: []api.LoadHost{{Host: "frankfurt-17"}, {Host: "rome", Lost: "dead"}}},
+			{ID: "loldaaaaaaaaaaaaaaaaaaaaaaa", Name: "https://api.example.org/", Owner: "uid:1000", State: event.LoadEnded, Verdict: "failed", Why: "p(95)<500 of /cart: 812", SubmittedAt: noon.Add(-50 * time.Hour), Hosts: []api.LoadHost{{Host: "paris-2"}}},
+		}}),
 		"overload": OverloadLanes(api.Overload{Lanes: []api.OverloadLane{
 			{Lane: "control", Places: 16, Running: 1}, {Lane: "telemetry", From: "high", Refuses: true, Places: 500, Running: 499, Waiting: 1000, RefusedByLevel: 1 << 40, RefusedByPlaces: 7},
 		}}),
@@ -121,6 +125,17 @@ func examples() map[string]Table {
 
 // TestTables: what each table shows on a terminal of 80 columns, of 60, in a wide
 // one and for programs, as testdata has it.
+// TestLeaving: columns leave in the order in which they were named, and no others.
+func TestLeaving(t *testing.T) {
+	table := NewTable("A", "B", "C", "D").Leaving("C", "A")
+	table.Add("aaaa", "bbbb", "cccc", "dddd")
+	for width, want := range map[int]string{0: "A B C D", 22: "A B C D", 21: "A B D", 15: "B D", 3: "B D"} {
+		if got := strings.Join(table.Fit(width).Names(FormTable), " "); got != want {
+			t.Errorf("in %d columns %s, want %s", width, got, want)
+		}
+	}
+}
+
 func TestTables(t *testing.T) {
 	tables := examples()
 	for file, write := range map[string]func(Table) string{

@@ -447,7 +447,7 @@ func listCommand(a *cli.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.Show(cli.View{Raw: raw, Body: list, Items: cli.Items(list.Runs), Table: func() present.Table { return testTable(list) }})
+				return a.Show(cli.View{Raw: raw, Body: list, Items: cli.Items(list.Runs), Table: func() present.Table { return present.LoadRuns(list) }})
 			})
 		},
 	}
@@ -469,7 +469,7 @@ func statusCommand(a *cli.App) *cobra.Command {
 }
 
 func showTest(a *cli.App, r api.LoadRun) error {
-	return a.Show(cli.View{Body: r, Table: func() present.Table { return testTable(api.LoadRuns{Runs: []api.LoadRun{r}}) }})
+	return a.Show(cli.View{Body: r, Table: func() present.Table { return present.LoadRuns(api.LoadRuns{Header: r.Header, Runs: []api.LoadRun{r}}) }})
 }
 
 func stopCommand(a *cli.App) *cobra.Command {
@@ -524,7 +524,7 @@ func stopAll(a *cli.App, ctx context.Context, c *api.Client, reason string) erro
 		}
 		out.Runs = append(out.Runs, now)
 	}
-	if err := a.Show(cli.View{Body: out, Items: cli.Items(out.Runs), Table: func() present.Table { return testTable(out) }}); err != nil {
+	if err := a.Show(cli.View{Body: out, Items: cli.Items(out.Runs), Table: func() present.Table { return present.LoadRuns(out) }}); err != nil {
 		return err
 	}
 	return errors.Join(failed...)
@@ -538,28 +538,4 @@ func accepts(list []string) error {
 		}
 	}
 	return nil
-}
-
-// testTable shows load tests.
-func testTable(list api.LoadRuns) present.Table {
-	t := present.NewTable("TEST", "NAME", "STATE", "HOSTS", "SUBMITTED", "OWNER", "WHY")
-	for _, r := range list.Runs {
-		var hosts []string
-		for _, h := range r.Hosts {
-			text := string(h.Host)
-			if h.Lost != "" {
-				text += " (lost)"
-			}
-			hosts = append(hosts, text)
-		}
-		state, why := string(r.State), r.Why
-		switch {
-		case r.State == event.LoadEnded:
-			state = r.Verdict
-		case r.StopReason != "":
-			state, why = state+", is to end", r.StopReason
-		}
-		t.Add(string(r.ID)[:min(len(r.ID), 9)], r.Name, state, strings.Join(hosts, " "), r.SubmittedAt.Format(time.RFC3339), r.Owner, why)
-	}
-	return t
 }

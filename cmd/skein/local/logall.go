@@ -175,7 +175,7 @@ func verifyAllView(hosts []hostLog, short bool) cli.View {
 			Hosts []hostLog `json:"hosts"`
 		}{hosts}, Items: cli.Items(hosts),
 		Table: func() present.Table {
-			t := present.NewTable("HOST", "LOG", "EVENTS", "HEADS", "STATE", "FIRST_BAD", "REASON")
+			t := present.NewTable("HOST", "LOG", "EVENTS", "HEADS", "STATE", "FIRST_BAD", "REASON").Leaving("STATE", "HEADS", "EVENTS")
 			for _, h := range hosts {
 				events, state, bad := present.Unknown, present.Unknown, present.Unknown
 				if h.Check != nil && h.Check.Result != nil {

@@ -176,7 +176,8 @@ func leaseThen(l api.ReplayLease) string {
 }
 
 func replayMembers(r api.LogReplay) present.Table {
-	t := present.NewTable("NODE", "STATUS", "ADDR", "HEALTH", "VERSION", "JOINED", "STARTED", "ENDED", "BY")
+	t := present.NewTable("NODE", "STATUS", "ADDR", "HEALTH", "VERSION", "JOINED", "STARTED", "ENDED", "BY").
+		Leaving("STARTED", "BY", "VERSION", "JOINED", "ENDED", "ADDR")
 	for _, m := range r.Members {
 		t.Add(string(m.Node), m.Status, present.OrDash(m.Addr), present.OrDash(m.Health), present.OrDash(m.Version), present.StampOf(m.JoinedAt),
 			present.StampOf(m.StartedAt), present.StampOf(m.EndedAt), present.OrDash(m.EndedBy))
@@ -185,7 +186,8 @@ func replayMembers(r api.LogReplay) present.Table {
 }
 
 func replayJobs(r api.LogReplay) present.Table {
-	t := present.NewTable("JOB", "NAME", "STATE", "CHUNKS", "OWNER", "SUBMITTED", "FINISHED")
+	t := present.NewTable("JOB", "NAME", "STATE", "CHUNKS", "OWNER", "SUBMITTED", "FINISHED").
+		Leaving("FINISHED", "OWNER", "SUBMITTED")
 	for _, j := range r.Jobs {
 		t.Add(string(j.ID), present.OrDash(j.Name), string(j.State), fmt.Sprintf("%d/%d", j.Chunks.Accepted, j.Chunks.Total),
 			present.OrDash(j.Owner), present.StampOf(j.SubmittedAt), present.StampOf(j.FinishedAt))
@@ -194,7 +196,7 @@ func replayJobs(r api.LogReplay) present.Table {
 }
 
 func replayActions(r api.LogReplay) present.Table {
-	t := present.NewTable("TIME", "NODE", "ACTION", "ACTOR", "SUBJECT", "REASON")
+	t := present.NewTable("TIME", "NODE", "ACTION", "ACTOR", "SUBJECT", "REASON").Leaving("NODE")
 	for _, x := range r.Actions {
 		t.Add(present.Stamp(x.At), string(x.Node), string(x.Kind), present.OrDash(x.Actor), present.OrDash(x.Subject), present.OrDash(x.Reason))
 	}
