@@ -63,7 +63,7 @@ func plainPages() []plainPage {
 	all := field{name: "wide", label: "all columns", check: true}
 	return []plainPage{
 		{"overview", "Overview", nil, overviewPage},
-		{"members", "Members", []field{words, state("alive", "joining", "suspect", "dead", "left", "removed"), {name: "gone", label: "also who is gone", check: true}, all}, membersPage},
+		{"members", "Members", []field{words, state("alive", "joining", "suspect", "dead", "stopped", "left", "removed"), {name: "gone", label: "also who is gone", check: true}, all}, membersPage},
 		{"lease", "Lease", []field{words, all}, leasePage},
 		{"events", "Events", []field{
 			words,
@@ -73,7 +73,7 @@ func plainPages() []plainPage {
 			{name: "since", label: "since, as 2h"},
 			{name: "last", label: "how many", options: []string{"100", "500", "10", "50"}},
 		}, eventsPage},
-		{"jobs", "Jobs", []field{words, state("pending", "queued", "running", "cancelling", "completed", "partial", "failed", "cancelled", "timeout"), all}, jobsPage},
+		{"jobs", "Jobs", []field{words, state("pending", "queued", "running", "cancelling", "completed", "partial", "failed", "cancelled", "timeout", "skipped"), all}, jobsPage},
 		{"workflows", "Workflows", []field{words, state("queued", "running", "stopping", "completed", "partial", "failed", "cancelled", "timeout"), all}, workflowsPage},
 		{"workers", "Workers", []field{words, all}, workersPage},
 		{"onion", "Onion", []field{words, all}, onionPage},

@@ -157,7 +157,7 @@ func TestWhoAsks(t *testing.T) {
 func TestActions(t *testing.T) {
 	d := &daemon{}
 	h := newPage(t, Options{API: d})
-	for _, path := range []string{"/v1/lease/step-down", "/v1/worker/drain", "/v1/onion/drain", "/v1/jobs/j1/stop", "/v1/jobs/j1/release", "/v1/workflows/w1/stop", "/v1/workflows/w1/retry", "/v1/schedules/s1/pause", "/v1/schedules/s1/resume", "/v1/schedules/s1/run"} {
+	for _, path := range []string{"/v1/lease/step-down", "/v1/worker/drain", "/v1/onion/drain", "/v1/jobs/j1/stop", "/v1/jobs/j1/release", "/v1/workflows/w1/stop", "/v1/workflows/w1/retry", "/v1/schedules/s1/pause", "/v1/schedules/s1/resume", "/v1/schedules/s1/run", "/v1/load/l1/stop"} {
 		w := exchange{method: "POST", path: path, body: `{"node":"n1"}`, header: map[string]string{"Idempotency-Key": "k"}}.do(t, h)
 		r := d.asked.Load()
 		if w.Code != 200 || r.Method != "POST" || r.URL.Path != path || *d.body.Load() != `{"node":"n1"}` || r.Header.Get("Idempotency-Key") != "k" {

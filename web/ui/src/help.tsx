@@ -6,7 +6,7 @@ import { state } from "./store";
 import { clean } from "./text";
 
 const keyList: [string, string][] = [
-  ["1 to 9", "the pages"], ["/", "filter the events"], ["p", "pause and follow the events"], ["j k", "next and previous row"], ["enter", "open"],
+  ["1 to 9, 0", "the pages"], ["/", "filter the events"], ["p", "pause and follow the events"], ["j k", "next and previous row"], ["enter", "open"],
   ["arrows", "from host to host in the picture"], ["esc", "close"], ["?", "this"],
 ];
 

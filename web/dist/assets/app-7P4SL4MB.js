@@ -1,2 +1,0 @@
-import{a as r,c as n,d as m,k as e,la as l,p as a,q as d,w as i}from"./chunk-DZSQK45J.js";var c=document.getElementById("app"),s=document.getElementById("plain");if(c){let f=m(),o=()=>{s?.remove(),n(r(l,null),c)};if(s){let t=Date.now(),p=setInterval(()=>{!e.synced&&e.stream!=="locked"&&e.stream!=="ended"&&Date.now()-t<4e3||(clearInterval(p),o())},50)}else o();f.then(t=>{if(t&&a(),t)return i();e.stream="locked",d()})}
-/*! preact 10.29.8 is in this page: MIT license, Copyright (c) 2015-present Jason Miller */
