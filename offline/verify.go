@@ -17,7 +17,7 @@ import (
 func VerifyLog(ctx context.Context, stateDir string) (api.LogVerify, error) {
 	id, records, err := join.LoadPast(stateDir)
 	if err != nil {
-		return api.LogVerify{}, err
+		return api.LogVerify{}, adviseCommand(err)
 	}
 	report, err := audit.Verify(ctx, audit.VerifyOptions{
 		Dir: LogDir(stateDir), Cluster: id.Cluster.String(), Self: id.Node,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -37,7 +38,12 @@ func execute(ctx context.Context, args []string, t cli.Terminal, d deps) int {
 	root.SetIn(t.In)
 	root.SetOut(t.Out)
 	root.SetErr(t.Err)
+	cli.TidyCompletion(root)
 	cmd, err := root.ExecuteContextC(ctx)
+	if cli.IsFlagError(err) {
+		a.Output = cmp.Or(cli.AskedForm(args), a.Getenv("SKEIN_OUTPUT")) // it may stand behind what is wrong
+		err = cli.FlagError(cmd, err)
+	}
 	if err == nil && out.Err != nil {
 		err = fmt.Errorf("write result to stdout: %w", out.Err)
 	}
@@ -75,10 +81,8 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 			return a.OneHost(cmd, args)
 		},
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return cli.FlagError(cmd, err)
-	})
 	root.Flags().Bool("version", false, "print the version of this program")
+	root.SetHelpCommand(cli.HelpCommand())
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.WriteHelp(cmd.OutOrStdout(), cmd) })
 	a.AddFlags(root.PersistentFlags())
 	for _, group := range []struct {

@@ -7,9 +7,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
@@ -73,6 +77,22 @@ func TestCompletion(t *testing.T) {
 		{"gateway token revoke ", "aaaaaaaaaaaaaaaa", ":4"},
 		{"gateway token create --role w", "watch work", ":4"},
 		{"gateway token create --out ", "", ":0"},
+		{"load run ", "", ":0"},
+		{"load run --key ", "", ":4"},
+		{"load run --secrets ", "", ":0"},
+		{"load run --on n", "n1 n2 n3", ":4"},
+		{"load run --on-loss a", "abort", ":4"},
+		{"load report ", "", ":0"},
+		{"load compare old.json ", "", ":0"},
+		{"job run --local --to ", "", ":0"},
+		{"job run --on-partial ", "finish fail wait", ":4"},
+		{"job outputs jbad --to ", "", ":0"},
+		{"lease step-down --to n", "n1 n2 n3", ":4"},
+		{"watch --topics lo", "load", ":4"},
+		{"work --dir ", "", ":0"},
+		{"schedule set --zone ", "", ":4"},
+		{"help job r", "results retry run", ":4"},
+		{"help job run ", "", ":4"},
 		{"status ", "", ":4"},
 	} {
 		words := strings.Split(c.line, " ")
@@ -90,6 +110,42 @@ func TestCompletion(t *testing.T) {
 	}
 	if offers, _ := completions(t, f, "job", "stop", ""); len(offers) > 4 || len(offers) > 0 && len(offers[0]) != 9 {
 		t.Errorf("jobs: %q", offers)
+	}
+}
+
+// TestFilesAreOffered: a flag that names a file or a directory, and no other, has files offered.
+func TestFilesAreOffered(t *testing.T) {
+	files := regexp.MustCompile(`\b(file|directory|module|socket of the daemon)\b|@FILE`)
+	// Of which the word is said for another reason.
+	other := map[string]bool{
+		"skein job run --chunk": true, "skein job run --key": true, "skein job run --metric": true, "skein job run --name": true, "skein workflow run --key": true,
+		"skein schedule set --name": true, "skein schedule set --overlap": true, "skein job run --program": true, "skein job run --files": true, "skein job run --outputs": true,
+		"skein job run --set": true, "skein auth token --user": true, "skein auth key --user": true,
+	}
+	seen := 0
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			path := cmd.CommandPath() + " --" + f.Name
+			offer, known := cmd.GetFlagCompletionFunc(f.Name)
+			if !known || other[path] || !strings.HasPrefix(f.Value.Type(), "string") {
+				return
+			}
+			_, directive := offer(cmd, nil, "nothing is called like this")
+			if is := directive&cobra.ShellCompDirectiveNoFileComp == 0; is != files.MatchString(f.Usage) {
+				t.Errorf("%s (%s): files offered %t", path, f.Usage, is)
+			} else if is {
+				seen++
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	f := &fakeCluster{socket: t.TempDir() + "/none"}
+	walk(newRoot(&cli.App{Terminal: cli.Terminal{Env: []string{"SKEIN_SOCKET=" + f.socket}}}, fakeDeps()))
+	if seen < 20 {
+		t.Errorf("%d flags of files seen", seen)
 	}
 }
 

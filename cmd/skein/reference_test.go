@@ -35,7 +35,7 @@ Generated from the program's own help by the tests of ` + "`cmd/skein`" + `.
 ` + "`skein run`" + ` is the daemon; every other command is a client of its socket or works on the state directory. Results go to
 stdout, everything else to stderr. ` + "`-o tsv` and `-o csv`" + ` are for scripts: seconds and bytes are plain numbers; what is not known is an empty cell. ` + "`-o json`" + ` is the API's body; an error is then one
 JSON object on stderr, ` + "`{\"error\": {\"exit\", \"message\", \"hint\"}}`" + `. Flags override the
-environment (` + "`SKEIN_SOCKET`, `SKEIN_CONFIG`, `SKEIN_TIMEOUT`, `SKEIN_OUTPUT`, `SKEIN_COLOR`" + `), which overrides the
+environment (` + "`SKEIN_SOCKET`, `SKEIN_CONFIG`, `SKEIN_KEY`, `SKEIN_PIN`, `SKEIN_TIMEOUT`, `SKEIN_OUTPUT`, `SKEIN_COLOR`" + `), which overrides the
 configuration file. Commands that end a membership, change who votes, move the root key
 or give something up ask for confirmation on a terminal and need ` + "`--yes`" + ` elsewhere.
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -77,7 +78,11 @@ func (a *App) Settle(cmd *cobra.Command) error {
 		"output": "SKEIN_OUTPUT", "timeout": "SKEIN_TIMEOUT", "color": "SKEIN_COLOR", "key": "SKEIN_KEY", "pin": "SKEIN_PIN",
 	} {
 		if v := a.Getenv(env); v != "" && !flags.Changed(flag) {
-			if err := flags.Set(flag, v); err != nil {
+			err := flags.Set(flag, v)
+			if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+				return wrongValue("environment "+env, wrong)
+			}
+			if err != nil {
 				return Usagef("environment %s: %s", env, err)
 			}
 		}

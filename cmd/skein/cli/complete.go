@@ -70,6 +70,36 @@ var (
 		}
 		return names
 	})
+	completeTests = asked(func(ctx context.Context, c *api.Client) (names []string) {
+		list, _ := c.LoadRuns(ctx)
+		for _, r := range list.Runs {
+			names = append(names, present.ShortLoad(r.ID)+"\t"+strings.TrimSpace(r.Name+" "+present.LoadWord(r)))
+		}
+		return names
+	})
+	completeZones = asked(func(ctx context.Context, c *api.Client) (names []string) {
+		list, _ := c.Zones(ctx)
+		for _, z := range list.Zones {
+			if z.Zone != "" {
+				names = append(names, z.Zone+"\t"+z.Health)
+			}
+		}
+		return names
+	})
+	completeGroups = asked(func(ctx context.Context, c *api.Client) (names []string) {
+		list, _ := c.Groups(ctx)
+		for _, g := range list.Groups {
+			names = append(names, g.Name)
+		}
+		return names
+	})
+	completeReservations = asked(func(ctx context.Context, c *api.Client) (names []string) {
+		list, _ := c.Reservations(ctx)
+		for _, r := range list.Reservations {
+			names = append(names, r.Name+"\t"+r.Owner)
+		}
+		return names
+	})
 	completeSchedules = asked(func(ctx context.Context, c *api.Client) (names []string) {
 		list, _ := c.Schedules(ctx)
 		for _, s := range list.Schedules {
@@ -137,24 +167,32 @@ var (
 var argument = map[string]completer{
 	"NODE": completeNodes, "ID": completeJobs, "RUN": completeRuns, "SCHEDULE": completeSchedules, "ADDRESS": completeAddresses, "FILE": completeFiles, "DIR": completeFiles,
 	"WORKER": completeOutside, "MODE": fixed(cluster.ModeAuto, cluster.ModeQuorum, cluster.ModeAvailable),
+	"TEST": completeTests, "FILE|URL": completeFiles, "FILE|TEST": completeFiles, "OLD": completeFiles, "NEW": completeFiles,
+	"MEMBER": completePrincipals, "user:NAME|none": completePrincipals,
 }
 
 // argumentOf is argument where a word stands for something else than elsewhere.
 var argumentOf = map[string]completer{
 	"skein token revoke": completeInvites, "skein user enable": completeUsers, "skein user disable": completeUsers, "skein gateway token revoke": completeAccess,
+	"skein group set": completeGroups, "skein reserve set": completeReservations, "skein reserve rm": completeReservations,
 }
 
 // flagValue is what the values of flags are; of flags that are not here, nothing that
 // can be known.
 var flagValue = map[string]completer{
 	"config": completeFiles, "file": completeFiles, "input": completeFiles, "key": completeFiles, "out": completeFiles, "socket": completeFiles,
-	"state-dir": completeFiles, "wasm": completeFiles, "join": completeFiles, "key-file": completeFiles,
+	"state-dir": completeFiles, "wasm": completeFiles, "join": completeFiles, "token": completeFiles, "key-file": completeFiles, "secrets": completeFiles, "dir": completeFiles,
 	"node": completeNodes, "member": completeNodes, "worker": completeNodes, "to": completeNodes, "link": completeNodes, "from-peer": completeNodes,
-	"job": completeJobs, "kind": completeKinds, "user": completeUsers,
+	"on": completeNodes, "nodes": completeNodes, "zone": completeZones, "zone-prefer": completeZones, "owner": completePrincipals,
+	"job": completeJobs, "after": completeJobs, "workflow": completeRuns, "load": completeTests, "kind": completeKinds, "user": completeUsers,
 	"color": fixed("auto", "always", "never"), "output": fixed("table", "wide", "tsv", "csv", "json", "jsonl", "toml"),
 	"profile": fixed(cluster.ProfileClassic, cluster.ProfileLAN, cluster.ProfileFast), "log-level": fixed("trace", "debug", "info", "warn", "error"),
 	"mode": argument["MODE"], "via": fixed(api.ViaOnion, api.ViaMaster),
-	"topics": fixed("status", "members", "links", "lease", "terms", "workers", "zones", "jobs", "workflows", "onion", "events"),
+	"topics":     fixed("status", "members", "links", "lease", "terms", "workers", "zones", "jobs", "workflows", "load", "onion", "events"),
+	"on-partial": fixed(job.PartialFinish, job.PartialFail, job.PartialWait), "replicate": fixed(job.CheckNone, job.CheckAdaptive, job.CheckAll), "permit": fixed("public", "owner"),
+	"spread": fixed(api.SpreadSplit, api.SpreadEach), "zone-policy": fixed(flow.BestEffort, flow.MostZones, flow.FailFast), "wait": fixed("local", "stable"),
+	"on-loss": fixed("continue", "abort", "redistribute"), "accept": fixed("suspect", "incomplete"), "ui": fixed("full", "ci", "none"),
+	"format": fixed("otlp", "chrome"),
 }
 
 // flagValueOf is flagValue of one command.
@@ -167,6 +205,11 @@ var flagValueOf = map[string]completer{
 	"skein schedule run --key": fixed[string](), "skein schedule set --missed": fixed(flow.MissedSkip, flow.MissedLast, flow.MissedAll),
 	"skein schedule set --overlap": fixed(flow.OverlapSkip, flow.OverlapQueueOne, flow.OverlapQueue, flow.OverlapReplace, flow.OverlapAllow),
 	"skein job run --key":          fixed[string](), // no file, but the key of the job
+	"skein load run --key":         fixed[string](),
+	"skein job run --to":           completeFiles, "skein job outputs --to": completeFiles,
+	"skein wait --for":          fixed("holder", "ready"),
+	"skein schedule set --zone": fixed[string](), // of time
+	"skein auth token --role":   fixed("viewer", "submitter", "operator"),
 }
 
 // Complete has the shell offer what a word may be: hosts, jobs, kinds, and files only

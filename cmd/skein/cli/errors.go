@@ -55,6 +55,11 @@ func Failf(code int, format string, args ...any) *Error {
 // Usagef is an error in how the program was called.
 func Usagef(format string, args ...any) *Error { return Failf(ExitUsage, format, args...) }
 
+// NoFile is an error about a file that somebody named and that cannot be read.
+func NoFile(format string, args ...any) *Error {
+	return Usagef(format, args...).WithHint("give the path of a file on this machine, as seen from the current directory")
+}
+
 // Report writes err to stderr and returns the exit code.
 func (a *App) Report(ctx context.Context, err error) int {
 	if faults, ok := errors.AsType[config.Errors](err); ok {

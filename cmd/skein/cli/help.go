@@ -9,6 +9,52 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// HelpCommand says what another command does.
+func HelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND...]", Short: "What a command does, and its flags",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			asked, rest, err := cmd.Root().Find(args)
+			if err == nil {
+				err = CommandsOnly(asked, rest)
+			}
+			if err != nil {
+				return err
+			}
+			asked.InitDefaultHelpFlag() // is shown, too
+			return asked.Help()
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) (words []string, _ cobra.ShellCompDirective) {
+			asked, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			for _, sub := range asked.Commands() {
+				if sub.IsAvailableCommand() && strings.HasPrefix(sub.Name(), typed) {
+					words = append(words, sub.Name()+"\t"+sub.Short)
+				}
+			}
+			return words, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+// TidyCompletion has the command of the library, which writes what shells complete with,
+// refuse what the others refuse. It writes to the output that root has now.
+func TidyCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	cmd, _, err := root.Find([]string{"completion"})
+	if err != nil || cmd == root {
+		return
+	}
+	cmd.Short, cmd.Long, cmd.Args = "What completes words for bash, fish, powershell or zsh", "", CommandsOnly
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.Annotations = map[string]string{GroupMark: "yes"}
+	for _, shell := range cmd.Commands() {
+		shell.Args = Exactly(0, "")
+	}
+}
+
 // WriteHelp writes what a command does, and its flags.
 func (a *App) WriteHelp(w io.Writer, cmd *cobra.Command) {
 	width := helpWidth

@@ -9,11 +9,29 @@ func TestNearest(t *testing.T) {
 	known := []string{"status", "members", "job", "onion", "iterations", "early_stop.metric", "ls"}
 	for typed, want := range map[string]string{
 		"statsu": "status", "stauts": "status", "iteration": "iterations", "jbo": "job", "onoin": "onion", "member": "members",
-		"early_stop.metrics": "early_stop.metric",
-		"":                   "", "up": "", "l": "", "jxy": "", "version": "", strings.Repeat("a", 1000): "",
+		"early_stop.metrics": "early_stop.metric", "stat": "status", "iter": "iterations", "onio": "onion", "st": "",
+		"": "", "up": "", "l": "", "jxy": "", "version": "", strings.Repeat("a", 1000): "",
 	} {
 		if got := Nearest(typed, known); got != want {
 			t.Errorf("nearest to %.20q: %q, want %q", typed, got, want)
+		}
+	}
+}
+
+// TestNearestOfSeveral: the beginning of two words is none of them.
+func TestNearestOfSeveral(t *testing.T) {
+	if got := Nearest("work", []string{"workers", "workflow"}); got != "" {
+		t.Errorf("work is %q", got)
+	}
+}
+
+func TestAskedForm(t *testing.T) {
+	for line, want := range map[string]string{
+		"": "", "status": "", "-o json status": "json", "status -o jsonl": "jsonl", "-ojson": "json", "-o=json": "json", "--output=json": "json", "--output csv": "csv",
+		"-o": "", "--output": "", "status -- -o json": "", "-o tsv -o json": "json", "--out json": "",
+	} {
+		if got := AskedForm(strings.Fields(line)); got != want {
+			t.Errorf("%q asks for %q, want %q", line, got, want)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func authKey(a *cli.App) *cobra.Command {
 			"its public half: that is what an operator wants for `skein user add`. Without FILE it is\n" +
 			"NAME.key in ~/.config/skein, where other commands find it: the only key there signs what\n" +
 			"goes to hosts at https addresses, and tokens. Of several, SKEIN_USER says whose.",
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.AtMostOne("file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			file := ""
 			if len(args) == 1 {
@@ -51,7 +51,9 @@ func authKey(a *cli.App) *cobra.Command {
 			}
 			key, err := cli.ReadKey(file)
 			if errors.Is(err, fs.ErrNotExist) {
-				key, err = makeKey(file, len(args) == 0)
+				if key, err = makeKey(file, len(args) == 0); err == nil && len(args) == 1 {
+					a.Note("%s is new: it has the private key, readable by you only", file)
+				}
 			}
 			if err != nil {
 				return cli.Failf(cli.ExitFailed, "key %s: %s", file, err)

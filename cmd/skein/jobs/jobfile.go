@@ -52,7 +52,7 @@ func newJobText() *jobText {
 func readJobFile(path string) (*jobText, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, cli.Usagef("--file: %s", err)
+		return nil, cli.NoFile("--file: %s", err)
 	}
 	if info.Size() > maxJobFile {
 		return nil, cli.Usagef("--file: %s has %d bytes, at most %d are allowed", path, info.Size(), maxJobFile)
@@ -133,6 +133,17 @@ func (t *jobText) text(key string) (string, error) {
 	return s, nil
 }
 
+// known refuses a key that no job has.
+func (t *jobText) known() error {
+	keys := append([]string{keyWasm, keyInput, keyWait}, slices.Sorted(maps.Keys(specFields()))...)
+	for _, key := range slices.Sorted(maps.Keys(t.values)) {
+		if !slices.Contains(keys, key) {
+			return unknownKey(t.fail(key, "unknown key"), key, keys)
+		}
+	}
+	return nil
+}
+
 // spec makes the spec, with its defaults. With a module to upload its hash is
 // still missing.
 func (t *jobText) spec() (job.Spec, error) {
@@ -143,11 +154,7 @@ func (t *jobText) spec() (job.Spec, error) {
 		if key == keyWasm || key == keyInput || key == keyWait {
 			continue
 		}
-		typ, known := fields[key]
-		if !known {
-			return s, unknownKey(t.fail(key, "unknown key"), key, append([]string{keyWasm, keyInput, keyWait}, slices.Sorted(maps.Keys(fields))...))
-		}
-		v, err := fieldValue(key, typ, t.values[key])
+		v, err := fieldValue(key, fields[key], t.values[key])
 		if err != nil {
 			return s, t.fail(key, "%s", err)
 		}

@@ -83,7 +83,7 @@ func jobRun(a *cli.App, d Options) *cobra.Command {
 			"if the job did not complete. Ctrl-C detaches; the job continues.\n" +
 			"While nobody holds the lease it tries again for a minute, or as long as --timeout says.\n" +
 			"A job file is TOML with the fields of the API's job spec; flags override it.\n" +
-			"--dry-run checks everything and submits nothing.\n" +
+			"--dry-run checks all but the module, and submits nothing.\n" +
 			"--local runs it on this machine alone, on all processors, without a daemon: the same\n" +
 			"checks, with --chunk the same results to the last bit, and nothing is left behind but\n" +
 			"the files of its chunks, in --to DIR. Ctrl-C ends it.",
@@ -229,6 +229,9 @@ func (f jobFlags) overlay(permit, early string, over func(flag, key string, v an
 // check makes the spec and the names of the files to upload, before anything is
 // sent.
 func (t *jobText) check() (spec job.Spec, wasm, input string, wait api.Wait, err error) {
+	if err := t.known(); err != nil { // else what it stands for is said to be missing
+		return spec, "", "", "", err
+	}
 	waitText := ""
 	for _, one := range []struct {
 		key string
@@ -384,7 +387,7 @@ func hashOf(flag, path string, limit int64) (cluster.Hash, error) {
 func openUpload(flag, path string, limit int64) (*os.File, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.Usagef("%s: %s", flag, err).WithHint("give the path of a file on this machine, as seen from the current directory")
+		return nil, cli.NoFile("%s: %s", flag, err)
 	}
 	if err != nil {
 		return nil, cli.Usagef("%s: %s", flag, err)

@@ -46,7 +46,7 @@ type stepFiles struct {
 func readWorkflow(path string) (*workflowText, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, cli.Usagef("%s", err)
+		return nil, cli.NoFile("%s", err)
 	}
 	if info.Size() > maxJobFile {
 		return nil, cli.Usagef("%s has %d bytes, at most %d are allowed", path, info.Size(), maxJobFile)

@@ -119,7 +119,7 @@ func compile(a *cli.App, s *load.Scenario, path string, from sources) (*scenario
 func readFile(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.Usagef("%s", err).WithHint("give the path of a file on this machine, as seen from the current directory")
+		return nil, cli.NoFile("%s", err)
 	}
 	if err != nil {
 		return nil, cli.Usagef("%s", err)

@@ -71,6 +71,9 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 				_, err = d.DemoOnion(cmd.Context(), o)
 				return err
 			}
+			if o.Wasm != "" && !exists(o.Wasm) {
+				return cli.Usagef("--wasm: there is no file %s", o.Wasm)
+			}
 			if o.Wasm == "" {
 				o.Wasm = pi(filepath.Dir(exe))
 			}

@@ -1,8 +1,10 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,6 +72,9 @@ func logVerify(a *cli.App, d Options) *cobra.Command {
 // verifyExport checks a file.
 func verifyExport(a *cli.App, file string) error {
 	c, err := offline.CheckExport(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cli.Usagef("%s", err).WithHint("give what `skein log export` wrote; without FILE the log of this host is checked")
+	}
 	if err != nil {
 		return err
 	}
