@@ -230,6 +230,33 @@ func TestFlow(t *testing.T) {
 	})
 }
 
+// TestKeptRun: a workflow says how long its runs are known, which members of older versions
+// do not understand.
+func TestKeptRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFlowRig(t)
+		defer f.close()
+		stop := f.run(1)
+		defer func() { _ = stop() }()
+		d := flowDef()
+		d.KeepSeconds = 60
+		id := f.submitFlow(d)
+		b := f.flowRun(id).WorkflowSubmitted
+		if kind := (runs.Request{Submit: &b}).Kind(); kind != event.KeptRuns() || b.KeepSeconds != 60 {
+			t.Errorf("submitted as %q, kept for %g s", kind, b.KeepSeconds)
+		}
+		f.until(time.Minute, "end of the run", func() bool { return !f.flowRun(id).Open() })
+		ended := time.Now()
+		f.until(2*time.Minute, "end of its time", func() (gone bool) {
+			f.log.View(func(st *state.State) { gone = st.Flows().Forgotten(id) })
+			return gone
+		})
+		if took := time.Since(ended); took < 59*time.Second {
+			t.Errorf("forgotten %s after its end", took)
+		}
+	})
+}
+
 // TestHolderDiesInAFlow has the holder lose the lease behind each event of a run, and
 // another term go on: the end and the outputs are the same, and each job is submitted
 // once.

@@ -26,6 +26,8 @@ type WorkflowSubmitted struct {
 	// Holds says that jobs of steps that failed in part wait for a retry of the run, and that
 	// what a provider leaves may have up to 1 MiB.
 	Holds bool `json:"holds,omitempty"`
+
+	KeepSeconds float64 `json:"keep_seconds,omitempty"` // for how long the run is known after its end; none: 7 days
 }
 
 // StepsStarted says which jobs were submitted for instances of steps.

@@ -40,7 +40,7 @@ type KindInfo struct {
 
 // Level counts the sets of kinds that programs have known. Hosts tell each other
 // theirs: nobody writes a kind that a member which lives would not understand.
-const Level = 19
+const Level = 20
 
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
@@ -70,6 +70,7 @@ var since = map[Kind]uint32{
 	HeldJobs():   17,
 	KindJobZones: 18, QuorumOfRun(): 18,
 	FailedOfWorkers(): 19,
+	KeptRuns():        20,
 }
 
 // LogOfFailure is not a kind but a field that chunk_failed, an older kind, has had since
@@ -96,6 +97,10 @@ func QuorumOfRun() Kind { return "workflow_submitted with a quorum" }
 // which workers chunks were given up, and the holder makes a run of a job that runs in
 // each of several zones.
 func FailedOfWorkers() Kind { return "job_done with chunks that were given up, by worker" }
+
+// KeptRuns is no kind either: since a later Level a workflow says how long its runs are known
+// after their end.
+func KeptRuns() Kind { return "workflow_submitted with keep_seconds" }
 
 // Kinds lists the kinds of event that this version knows, in the order of
 // KindTable.

@@ -45,6 +45,8 @@ type Def struct {
 	// none: never. TeardownSeconds is for how long its teardown may take; none: 600.
 	TimeoutSeconds  float64 `json:"timeout_seconds,omitempty"`
 	TeardownSeconds float64 `json:"teardown_seconds,omitempty"`
+	// KeepSeconds is how long a run is known after its end; none: 7 days.
+	KeepSeconds float64 `json:"keep_seconds,omitempty"`
 	// Quorum is how many steps, but those with a role, must complete: then the others are
 	// stopped, and the run is completed; when no longer so many can, it fails. None: all.
 	Quorum int `json:"quorum,omitempty"`

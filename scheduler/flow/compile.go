@@ -117,7 +117,7 @@ func (g *Graph) checkRun() error {
 	for _, s := range []struct {
 		name string
 		v    float64
-	}{{"timeout_seconds", d.TimeoutSeconds}, {"teardown_seconds", d.TeardownSeconds}} {
+	}{{"timeout_seconds", d.TimeoutSeconds}, {"teardown_seconds", d.TeardownSeconds}, {"keep_seconds", d.KeepSeconds}} {
 		if err := checkSeconds(s.name, s.v); err != nil {
 			return err
 		}

@@ -37,8 +37,10 @@ type Request struct {
 // Kind is that of the event which a request leads to, or one that came with what it says.
 func (q Request) Kind() event.Kind {
 	switch {
-	case q.Submit != nil && hasQuorum(q.Submit.Def), q.Set != nil && hasQuorum(q.Set.Def):
-		return event.QuorumOfRun()
+	case q.Submit != nil && kindOf(q.Submit.Def) != "":
+		return kindOf(q.Submit.Def)
+	case q.Set != nil && kindOf(q.Set.Def) != "":
+		return kindOf(q.Set.Def)
 	case q.Submit != nil && q.Submit.Group == "":
 		return event.KindFlowSubmitted
 	case q.Stop != nil:
@@ -49,12 +51,27 @@ func (q Request) Kind() event.Kind {
 	return event.KindScheduleSet
 }
 
-// hasQuorum reports whether a definition says how many steps must complete.
-func hasQuorum(def json.RawMessage) bool {
-	var d struct {
-		Quorum int `json:"quorum"`
+// late is what of a definition not every version knows.
+type late struct {
+	Quorum      int     `json:"quorum"`
+	KeepSeconds float64 `json:"keep_seconds"`
+}
+
+func lateOf(def json.RawMessage) (l late) {
+	_ = json.Unmarshal(def, &l) // one that cannot be read is refused elsewhere
+	return l
+}
+
+// kindOf names what came with the newest part of a definition; empty: all versions with
+// workflows know all of it.
+func kindOf(def json.RawMessage) event.Kind {
+	switch l := lateOf(def); {
+	case l.KeepSeconds > 0:
+		return event.KeptRuns()
+	case l.Quorum > 0:
+		return event.QuorumOfRun()
 	}
-	return json.Unmarshal(def, &d) == nil && d.Quorum > 0
+	return ""
 }
 
 // Answer says what came of a Request.
@@ -103,7 +120,7 @@ func (r *Runs) submit(b event.WorkflowSubmitted, overlap flow.Overlap) (Answer, 
 	if err := r.share(b, overlap, open); err != nil {
 		return Answer{}, err
 	}
-	b.Keeps, b.Holds = r.t.Keeps(), r.t.Holds()
+	b.Keeps, b.Holds, b.KeepSeconds = r.t.Keeps(), r.t.Holds(), lateOf(b.Def).KeepSeconds
 	r.told[b.Run] = b
 	r.t.Draft(r.draft(event.KindFlowSubmitted, b))
 	r.fresh = append(r.fresh, b.Run)

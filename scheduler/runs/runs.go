@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/skein-project/skein/cluster/flow"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/eventlog/state/flows"
 	decide "github.com/skein-project/skein/scheduler/flow"
 	"github.com/skein-project/skein/scheduler/plan/fair"
 )
@@ -29,8 +31,6 @@ const (
 	refusedAgain = time.Second
 	sweepEvery   = 10 * time.Second
 	maxSweep     = 256
-	// keep is how long a run is known after its end.
-	keep = job.DefaultKeep
 	// holder is who stops a run when nobody asked for it.
 	holder = "holder"
 )
@@ -578,11 +578,11 @@ func (r *Runs) sweep(now time.Duration) {
 	r.swept = max(now, 1)
 	ends := make(endsOfRuns)
 	var over []flow.RunID
-	before := r.t.Wall().Add(-keep)
+	wall := r.t.Wall()
 	r.t.View(func(st *state.State) {
 		for _, run := range st.Flows().Runs() {
 			ends.add(run)
-			if !run.Open() && run.Ended.Time().Before(before) && len(over) < maxSweep {
+			if !run.Open() && run.Ended.Time().Add(kept(run)).Before(wall) && len(over) < maxSweep {
 				over = append(over, run.Run)
 			}
 		}
@@ -591,6 +591,11 @@ func (r *Runs) sweep(now time.Duration) {
 		r.t.Draft(r.draft(event.KindFlowsForgotten, event.WorkflowsForgotten{Runs: over}))
 	}
 	r.concludeHeld(ends)
+}
+
+// kept is how long a run is known after its end.
+func kept(run flows.Run) time.Duration {
+	return cmp.Or(time.Duration(run.KeepSeconds*float64(time.Second)), job.DefaultKeep)
 }
 
 func clip(s string) string { return flow.Clip(s, cluster.MaxReason) }

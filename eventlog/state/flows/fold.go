@@ -199,7 +199,7 @@ func read(kind int, text []byte) (body any, id flow.RunID) {
 		var b event.WorkflowSubmitted
 		ok = json.Unmarshal(text, &b) == nil && b.Owner != "" && len(b.Owner) <= maxOwner && len(b.Name) <= flow.MaxName &&
 			len(b.Def) > 0 && len(b.Def) <= flow.MaxDefBytes && len(b.Params) > 0 && len(b.Params) <= flow.MaxParamBytes &&
-			len(b.Group) <= maxGroup && b.Limit >= 0 && b.Limit <= flow.MaxGroupLimit && b.At >= 0 && len(b.Schedule) <= flow.MaxName
+			len(b.Group) <= maxGroup && b.Limit >= 0 && b.Limit <= flow.MaxGroupLimit && b.At >= 0 && b.KeepSeconds >= 0 && b.KeepSeconds <= flow.MaxSeconds && len(b.Schedule) <= flow.MaxName
 		body, id = b, b.Run
 	case event.KindStepsStarted:
 		var b event.StepsStarted
