@@ -102,10 +102,15 @@ func TestRevoked(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); _ = h.Run(ctx) }()
+		deadline := time.Now().Add(time.Minute)
+		for ; !h.Up(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the host does not run")
+			}
+		}
 		p := gang.Prepare{Run: event.NewLoadID("uid:1", name), Attempt: 1, Owner: "uid:1", Bundle: cluster.Hash{1}, Shares: []int{1}}
-		ready := gang.Prepared{}
-		for deadline := time.Now().Add(time.Minute); !ready.Ready; time.Sleep(time.Millisecond) {
-			if ready, err = h.Prepare(p); err != nil && h.Up() || time.Now().After(deadline) {
+		for ready := (gang.Prepared{}); !ready.Ready; time.Sleep(time.Millisecond) {
+			if ready, err = h.Prepare(p); err != nil || time.Now().After(deadline) {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
