@@ -27,8 +27,10 @@ const (
 	// often one that fails is left out.
 	prepareTime = 6 * time.Minute
 	prepareLook = 300 * time.Millisecond
-	busyPause   = 2 * time.Second
-	retries     = 3
+	// mute is how long one may not be able to answer meanwhile until it is left out.
+	mute      = 30 * time.Second
+	busyPause = 2 * time.Second
+	retries   = 3
 	// startAhead is how far ahead the start lies: in the middle between two asks for what was counted,
 	// so that hosts have nothing else to do then.
 	startAhead = 2*time.Second + askWait/2
@@ -397,6 +399,7 @@ func (d *drive) prepare(ctx context.Context, b event.LoadRun, until time.Time) (
 	seed := seedOf(b.Run)
 	shares := sharesOf(b.Slices)
 	ready := map[cluster.NodeID]bool{}
+	heard := map[cluster.NodeID]time.Time{} // since when it is waited for
 	var mu sync.Mutex
 	for {
 		var waits []string
@@ -406,14 +409,20 @@ func (d *drive) prepare(ctx context.Context, b event.LoadRun, until time.Time) (
 				continue
 			}
 			asking.Go(func() {
+				asked := time.Now()
 				p, err := forward.AskHost(ctx, d.l.o.Remote, forward.LoadPrepare, s.Host, holder, gang.Prepare{
 					Run: b.Run, Attempt: uint64(d.term), Owner: b.Owner, Bundle: b.Bundle, Shares: shares, Index: i, Seed: seed, Fence: fenceOf(b.Loss),
 				})
 				mu.Lock()
 				defer mu.Unlock()
-				switch {
+				if err == nil || heard[s.Host].IsZero() {
+					heard[s.Host] = asked
+				}
+				switch silent := time.Since(heard[s.Host]); {
 				case err != nil && !passing(err):
 					failed[s.Host] = err.Error()
+				case err != nil && silent > d.l.mute:
+					failed[s.Host] = fmt.Sprintf("no answer for %s: %v", silent.Round(time.Second), err)
 				case p.Ready:
 					ready[s.Host] = true
 					if i == 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/bundle"
 	"github.com/skein-project/skein/load/gang"
@@ -194,6 +195,35 @@ func TestGivesUpWithoutPlace(t *testing.T) {
 	term(t, l, 1)
 	if b := c.state(t, l, id, event.LoadEnded); !strings.Contains(b.Why, "no room") || !b.Report.IsZero() {
 		t.Errorf("%s, %s, report %s", b.Verdict, b.Why, b.Report)
+	}
+}
+
+// TestMuteHostIsLeftOut: a host that cannot answer while hosts are made ready is left out, and not
+// waited for as one that has something to do.
+func TestMuteHostIsLeftOut(t *testing.T) {
+	var waits atomic.Bool
+	r, err := forward.New(forward.Options{Self: "n1", Lease: func() forward.Lease { return forward.Lease{Holder: "n1", Holding: true} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward.Handle(r, forward.LoadPrepare, func(context.Context, forward.Asker, gang.Prepare) (gang.Prepared, error) {
+		if waits.Load() {
+			return gang.Prepared{Waits: "3 chunks that run"}, nil
+		}
+		return gang.Prepared{}, api.Errorf(api.CodeNotReady, "starting")
+	})
+	c := newCluster(t, anywhere())
+	l := c.holder(t)
+	l.o.Remote, l.mute = r, 100*time.Millisecond
+	d := l.begin(event.NewLoadID("uid:1", "k"), 1)
+	b := event.LoadRun{Run: d.id, Bundle: cluster.Hash{1}, Slices: []event.LoadSlice{{Host: "n1", Share: 1}}}
+	_, failed, _, err := d.prepare(t.Context(), b, time.Now().Add(time.Minute))
+	if err != nil || !strings.Contains(failed["n1"], "no answer") || !strings.Contains(failed["n1"], "starting") {
+		t.Errorf("%v, %v", failed, err)
+	}
+	waits.Store(true)
+	if _, failed, _, err := d.prepare(t.Context(), b, time.Now().Add(time.Second)); err != nil || failed["n1"] != "not ready in time" {
+		t.Errorf("%v, %v", failed, err)
 	}
 }
 

@@ -81,6 +81,7 @@ type Loads struct {
 	changing chan struct{}
 
 	patience func(stopped bool) time.Duration // see there
+	mute     time.Duration                    // see there
 
 	mu    sync.Mutex
 	live  map[event.LoadID]*drive // what this host carries out, or did lately
@@ -90,7 +91,7 @@ type Loads struct {
 // New returns Loads.
 func New(o Options) *Loads {
 	o.Logger = o.Logger.With().Str("component", "load").Logger()
-	return &Loads{o: o, changing: make(chan struct{}, 1), live: map[event.LoadID]*drive{}, patience: patience}
+	return &Loads{o: o, changing: make(chan struct{}, 1), live: map[event.LoadID]*drive{}, patience: patience, mute: mute}
 }
 
 // Handle registers what this host carries out for others.
