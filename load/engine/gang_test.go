@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -159,6 +160,18 @@ func TestListed(t *testing.T) {
 		}
 		if all := r.Whole.All(); all.Classes[load.Blocked] == 0 || all.Classes[load.Blocked] != all.Count() || s.target.Count("/") != 0 {
 			t.Errorf("%v, the target had %d", all.Classes, s.target.Count("/"))
+		}
+		lookup, asked := s.o.Lookup, ""
+		s.o.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {
+			asked += name + " "
+			return lookup(ctx, name)
+		}
+		r, err = run("http://secret${random(1, 9)}.elsewhere.test") // whose servers would hear of it
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := r.Whole.All(); all.Classes[load.Blocked] == 0 || all.Classes[load.Blocked] != all.Count() || last.Blocked()[guard.Unlisted] != all.Count() || asked != "" {
+			t.Errorf("%v, blocked %v, asked for the addresses of %q", all.Classes, last.Blocked(), asked)
 		}
 		lo, _ := guard.ParseTarget("127.0.0.0/8:80", guard.Limits{Rate: 5})
 		list = guard.List{lo}

@@ -36,7 +36,7 @@ type blockedError struct {
 }
 
 func (e *blockedError) Error() string {
-	if e.reason == guard.Unproven {
+	if !e.addr.IsValid() {
 		return e.why
 	}
 	return fmt.Sprintf("nothing is sent to %s: %s", e.addr, e.why)
@@ -168,6 +168,8 @@ func (n *network) resolve(ctx context.Context, o *origin, again bool) (list []ne
 	}
 	if a, err := netip.ParseAddr(o.Name); err == nil {
 		list = []netip.Addr{a}
+	} else if n.o.Listed && o.entry == nil { // a question for its addresses tells somebody the name
+		return nil, 0, &blockedError{reason: guard.Unlisted, why: fmt.Sprintf("load.targets has nothing for %s:%d", o.Name, o.Port)}
 	} else {
 		begin := time.Now()
 		ctx, cancel := context.WithTimeout(ctx, resolveTime)
@@ -212,6 +214,9 @@ func (n *network) dial(ctx context.Context, o *origin, deadline time.Time, proto
 	}
 	list, took, err := n.resolve(ctx, o, false)
 	t.dns = took
+	if _, blocked := errors.AsType[*blockedError](err); blocked {
+		return nil, netip.AddrPort{}, t, &h1.Error{Class: load.Blocked, Err: err}
+	}
 	if err != nil {
 		return nil, netip.AddrPort{}, t, &h1.Error{Class: ended(ctx, load.DNS), Err: fmt.Errorf("resolve %s: %w", o.Name, err)}
 	}
