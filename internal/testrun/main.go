@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -49,11 +48,19 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	single, err := singleThreads(ctx)
+	pkgs, err := packages(ctx)
 	if err != nil {
 		return false, err
 	}
-	all, err := lanes(filepath.Join(root, "bin"), func(patterns ...string) ([]string, error) { return goList(ctx, patterns...) }, single)
+	single, err := oneThread(pkgs, os.ReadFile)
+	if err != nil {
+		return false, err
+	}
+	raced, err := packages(ctx, "-race")
+	if err != nil {
+		return false, err
+	}
+	all, err := lanes(root, func(patterns ...string) ([]string, error) { return goList(ctx, patterns...) }, pkgs, raced, single)
 	if err != nil {
 		return false, err
 	}
@@ -72,7 +79,7 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 				first.Wait()
 			}
 			for _, p := range l.parts {
-				r.part(ctx, p, command(l, p))
+				r.part(ctx, l, p)
 			}
 		})
 	}
@@ -96,7 +103,7 @@ func (r *results) again(ctx context.Context, all []lane) {
 			p.name += ", alone"
 			p.args = slices.DeleteFunc(slices.Clone(p.args), func(arg string) bool { return !strings.HasPrefix(arg, "-") && arg != "test" })
 			p.args = slices.Concat(p.args, []string{"-run=^(" + strings.Join(tests, "|") + ")$"}, pkgs)
-			if r.part(ctx, p, command(l, p)); r.good(p.name) {
+			if r.part(ctx, l, p); r.good(p.name) {
 				r.forgive(former)
 			}
 		}
@@ -118,9 +125,9 @@ func goListed(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// singleThreads returns the packages that run on one thread.
-func singleThreads(ctx context.Context) ([]string, error) {
-	out, err := goListed(ctx, "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports", "./...")
+// packages returns all packages, with the files of a build with these flags.
+func packages(ctx context.Context, flags ...string) ([]goPackage, error) {
+	out, err := goListed(ctx, append(flags, "-json=ImportPath,Name,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports", "./...")...)
 	if err != nil {
 		return nil, err
 	}
@@ -132,24 +139,13 @@ func singleThreads(ctx context.Context) ([]string, error) {
 		}
 		all = append(all, p)
 	}
-	return oneThread(all, os.ReadFile)
+	return all, nil
 }
 
-// command is how a part is started.
-func command(l lane, p part) []string {
-	argv := append([]string{"go"}, p.args...)
+// command is how something of a part is started.
+func (p part) command(ctx context.Context, l lane, argv ...string) *exec.Cmd {
 	if l.nice != 0 { // nice itself says so where it may not, and goes on
 		argv = append([]string{"nice", "-n", strconv.Itoa(l.nice)}, argv...)
-	}
-	return argv
-}
-
-// part runs one part to its end.
-func (r *results) part(ctx context.Context, p part, argv []string) {
-	s := r.stream(p.name)
-	if ctx.Err() != nil {
-		s.end(context.Cause(ctx))
-		return
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	// Without the directory in them, what one clone compiled serves the next. A
@@ -163,16 +159,37 @@ func (r *results) part(ctx context.Context, p part, argv []string) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// part runs one part to its end.
+func (r *results) part(ctx context.Context, l lane, p part) {
+	if ctx.Err() != nil {
+		r.stream(p.name).end(context.Cause(ctx))
+		return
+	}
+	began := time.Now()
+	var used time.Duration
+	if p.joint == nil {
+		used = r.tests(p, p.command(ctx, l, append([]string{"go"}, p.args...)...))
+	} else {
+		used = r.jointly(ctx, l, p)
+	}
+	r.write(fmt.Sprintf("part %q took %s, %s of a processor\n", p.name, time.Since(began).Round(time.Second), used.Round(time.Second)))
+}
+
+// tests runs what prints as `go test -json` does, and returns what it used of a processor.
+func (r *results) tests(p part, cmd *exec.Cmd) time.Duration {
+	s := r.stream(p.name)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
-	began := time.Now()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
 		s.end(err)
-		return
+		return 0
 	}
 	err = s.read(out)
 	if waited := cmd.Wait(); err == nil {
@@ -182,8 +199,7 @@ func (r *results) part(ctx context.Context, p part, argv []string) {
 		s.line(strings.TrimSuffix(line, "\n"))
 	}
 	s.end(err)
-	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	r.write(fmt.Sprintf("part %q took %s, %s of a processor\n", p.name, time.Since(began).Round(time.Second), used.Round(time.Second)))
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 }
 
 // read takes all lines of a part's output.

@@ -14,6 +14,8 @@ type part struct {
 	dir  string // below the root
 	env  []string
 	args []string
+	// joint has the tests of packages in args; nil: go test builds a program of each.
+	joint *joint
 }
 
 // mostAgain bounds the tests of a part that are run once more; of a part that is
@@ -105,13 +107,20 @@ func slowCases() (pkgs []string, pattern string) {
 const racedClusters = "^Test(Gateways|SubmitAnywhere|LeaseOperations|DrainAndRollingRestart|WatchGoesOnElsewhere|UsersOverTheMesh|UserFromOutsideTLS|" +
 	"Reload|RestoredBackup|Remove|KilledWorkerKeepsResults)$"
 
+// Packages whose tests take or wait longest with the race detector: they begin first, so
+// that at the end short ones are left, for both processors.
+var longest = []string{
+	"./eventlog", "./load/engine", "./gateway", "./mesh", "./observability", "./store/redis", "./status", "./coord/join",
+	"./internal/nstest", "./worker/executor", "./outside", "./realtime", "./scheduler", "./store/postgres", "./load/h1", "./eventlog/replicate",
+}
+
 // Packages that start clusters of real daemons, tor networks and guests.
 var clusters = []string{"./internal/demo", "./test/netns", "./test/onion", "./test/deb", "./internal/vmtest"}
 
-// lanes lists everything that `make test` runs. bin is the directory of the
-// program as shipped, with race below it; list is `go list`; single are the packages
-// with one thread.
-func lanes(bin string, list func(patterns ...string) ([]string, error), single []string) ([]lane, error) {
+// lanes lists everything that `make test` runs. root has the program as
+// shipped in bin, with race below it; list is `go list`; pkgs and raced are
+// all packages without the race detector and with it, single those with one thread.
+func lanes(root string, list func(patterns ...string) ([]string, error), pkgs, raced []goPackage, single []string) ([]lane, error) {
 	all, err := list("./...")
 	if err != nil {
 		return nil, err
@@ -127,20 +136,29 @@ func lanes(bin string, list func(patterns ...string) ([]string, error), single [
 	single = slices.DeleteFunc(slices.Clone(single), func(p string) bool { return slices.Contains(apart, p) || slices.Contains(plain, p) })
 	plain = slices.Concat(plain, single)
 	others := slices.DeleteFunc(all, func(p string) bool { return slices.Contains(apart, p) || slices.Contains(plain, p) })
+	first, err := list(longest...)
+	if err != nil {
+		return nil, err
+	}
+	others = slices.Concat(
+		slices.DeleteFunc(first, func(p string) bool { return !slices.Contains(others, p) }),
+		slices.DeleteFunc(others, func(p string) bool { return slices.Contains(first, p) }),
+	)
 	// The linter vets everything. Without what debuggers read, a link takes three fifths
 	// of the time; stacks of panics and races name files and lines all the same.
+	built := []string{"-ldflags=-s -w", "-vet=off"}
 	test := func(args ...string) []string {
-		return slices.Concat([]string{"test", "-json", "-count=1", "-timeout=60m", "-ldflags=-s -w", "-vet=off"}, args)
+		return slices.Concat([]string{"test", "-json", "-count=1", "-timeout=60m"}, built, args)
 	}
-	raced := func(args ...string) []string { return test(slices.Concat(withRace, args)...) }
+	testRaced := func(args ...string) []string { return test(slices.Concat(withRace, args)...) }
 	slowPkgs, slowNames := slowCases()
-	shipped := []string{"SKEIN_BIN=" + bin}
-	race := []string{"SKEIN_BIN=" + filepath.Join(bin, "race")}
-	// Each lane that computes ends with a package that uses one processor; the
-	// others then have the rest.
+	jointRace := newJoint(root, "race", slices.Concat(built, withRace), raced, slices.Concat(others, []string{"./coord"}))
+	jointPlain := newJoint(root, "plain", built, pkgs, slices.Concat(plain, slowPkgs, []string{"./coord"}))
+	shipped := []string{"SKEIN_BIN=" + filepath.Join(root, "bin")}
+	race := []string{"SKEIN_BIN=" + filepath.Join(root, "bin", "race")}
 	return []lane{
 		{parts: []part{
-			{name: "daemons, race", env: race, args: raced("-parallel="+beside, "-run="+racedClusters, "./internal/demo")},
+			{name: "daemons, race", env: race, args: testRaced("-parallel="+beside, "-run="+racedClusters, "./internal/demo")},
 			{name: "daemons", env: shipped, args: test("-parallel="+beside, "-skip="+racedClusters, "./internal/demo")},
 		}},
 		{parts: []part{
@@ -154,13 +172,13 @@ func lanes(bin string, list func(patterns ...string) ([]string, error), single [
 		{parts: []part{{name: "namespaces", env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
 		{nice: guests, first: true, parts: []part{{name: "guests", env: shipped, args: test("./internal/vmtest")}}},
 		{nice: computes, parts: []part{
-			{name: "race", env: race, args: raced(append([]string{"-skip=" + slowNames}, others...)...)},
+			{name: "race", env: race, joint: jointRace, args: testRaced(append([]string{"-skip=" + slowNames}, others...)...)},
 		}},
+		{nice: computes, parts: []part{{name: "coord, race", joint: jointRace, args: testRaced("-skip="+largeOfCoord, "./coord")}}},
 		{nice: computes, parts: []part{
-			{name: "coord, race", args: raced("-skip="+largeOfCoord, "./coord")},
-			{name: "coord, large", args: test("-run="+largeOfCoord, "./coord")},
-			{name: "slow with race", env: shipped, args: test(append([]string{"-run=" + slowNames}, slowPkgs...)...)},
-			{name: "without race", env: shipped, args: test(plain...)},
+			{name: "slow with race", env: shipped, joint: jointPlain, args: test(append([]string{"-run=" + slowNames}, slowPkgs...)...)},
+			{name: "coord, large", joint: jointPlain, args: test("-run="+largeOfCoord, "./coord")},
+			{name: "without race", env: shipped, joint: jointPlain, args: test(plain...)},
 		}},
 	}, nil
 }
