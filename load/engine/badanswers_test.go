@@ -3,10 +3,12 @@ package engine
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
+	"compress/flate"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
 	"net/http"
@@ -25,16 +27,39 @@ import (
 // bomb is so many zeros, packed.
 func bomb(t *testing.T, size int64) []byte {
 	t.Helper()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if _, err := io.CopyN(z, zeros{}, size); err != nil {
+	var b, piece bytes.Buffer
+	z, err := flate.NewWriter(&piece, flate.DefaultCompression)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
+	none := make([]byte, pieceBytes)
+	deflated := func(text []byte, end func() error) []byte {
+		piece.Reset()
+		z.Reset(&piece)
+		if _, err := z.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Clone(piece.Bytes())
 	}
-	return b.Bytes()
+	b.Write([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255})
+	sum := crc32.NewIEEE()
+	whole := deflated(none, z.Flush)
+	left := size
+	for ; left >= pieceBytes; left -= pieceBytes {
+		b.Write(whole)
+		sum.Write(none)
+	}
+	b.Write(deflated(none[:left], z.Close))
+	sum.Write(none[:left])
+	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b.Bytes(), sum.Sum32()), uint32(size))
 }
+
+// pieceBytes of a bomb are compressed once: blocks that refer to nothing before them can
+// be repeated.
+const pieceBytes = 1 << 20
 
 type zeros struct{}
 
