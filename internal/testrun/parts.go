@@ -76,9 +76,10 @@ var slow = []struct{ pkg, cases string }{
 	{"./coord/swim", "^Test(IdleTraffic|Loss|Partition)$"},
 	{"./coord/distance", "^TestError$"},
 	{"./pressure/gate", "^TestGoodput$"},
+	{"./realtime", "^TestIdleIsQuiet$"},
 	{"./store/redis", "^TestMutants$"},
-	{"./worker/executor", "^TestGuestSeesOnlyItsChunk$"}, // its runner compiles a module of Go
-	{"./load/hook", "^TestCall$"},                        // so does this, and the next
+	{"./worker/executor", "^Test(GuestSeesOnlyItsChunk|FilesOfGuests)$"}, // its runner compiles a module of Go
+	{"./load/hook", "^TestCall$"},                                        // so does this, and the next
 	{"./load/engine", "^TestHooks$"},
 	{"./backend/loads", "^Test(HundredHosts|PublishedIsCounted)$"},
 	{"./offline", "^TestDamageIsToldOnce$"},
