@@ -437,7 +437,7 @@ func (p *pair) tokens() {
 func (p *pair) often() {
 	c, said := p.dial(p.token)
 	p.says("it connects", said, 0)
-	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), 2*time.Minute)
 	defer cancel()
 	for range 400 { // one after the other; the clock of rates stands still
 		_, err := rpcOver(ctx, c, api.RPCBeat, []byte("{}"))
