@@ -25,6 +25,9 @@ var (
 	verifier    = Verifier{Cluster: testCluster, RootPub: pub(rootKey)}
 )
 
+// memberAt is the member with a mesh address, of either family.
+func memberAt(tab *Table, ip netip.Addr) (cluster.Member, bool) { return tab.complete(tab.byIP[ip]) }
+
 func testKey(n byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{n}, ed25519.SeedSize))
 }
@@ -129,11 +132,11 @@ func TestTableMembers(t *testing.T) {
 		t.Errorf("caps %v and %v", ms[0].Caps, m.Caps)
 	}
 	for _, ip := range []netip.Addr{m.IP4, m.IP6} {
-		if got, ok := tab.MemberByIP(ip); !ok || got.Node != "n2" {
+		if got, ok := memberAt(tab, ip); !ok || got.Node != "n2" {
 			t.Errorf("%s: %+v, %t", ip, got, ok)
 		}
 	}
-	if _, ok := tab.MemberByIP(netip.MustParseAddr("10.77.0.3")); ok {
+	if _, ok := memberAt(tab, netip.MustParseAddr("10.77.0.3")); ok {
 		t.Error("a stranger's address has a member")
 	}
 	if got, ok := tab.MemberByKey(pub(n1.key)); !ok || got.Node != "n1" {
@@ -222,7 +225,7 @@ func TestStolenAddress(t *testing.T) {
 	for name, ip := range map[string]string{"a member's": "10.77.0.2", "the sponsor's": "10.77.0.1"} {
 		tab, n1, _ := started(t)
 		addr := netip.MustParseAddr(ip)
-		owner, _ := tab.MemberByIP(addr)
+		owner, _ := memberAt(tab, addr)
 		n3 := newHost(3)
 		c := n3.cert(0, 3)
 		c.IP4, c.Issued = addr, t0.Unix()+1
@@ -230,7 +233,7 @@ func TestStolenAddress(t *testing.T) {
 		if err != nil || len(ch.Evidence) != 1 || ch.Evidence[0].Node != owner.Node {
 			t.Fatalf("%s: %+v, %v", name, ch, err)
 		}
-		if m, ok := tab.MemberByIP(addr); !ok || m.Node != owner.Node {
+		if m, ok := memberAt(tab, addr); !ok || m.Node != owner.Node {
 			t.Errorf("%s address is now %s's", name, m.Node)
 		}
 		m, ok := tab.Member("n3")

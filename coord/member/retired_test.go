@@ -110,7 +110,7 @@ func TestRetired(t *testing.T) {
 		if _, ok := tab.Member("n2"); ok {
 			t.Errorf("%s: still a member", name)
 		}
-		if _, ok := tab.MemberByIP(m.IP4); ok {
+		if _, ok := memberAt(tab, m.IP4); ok {
 			t.Errorf("%s: still has the address", name)
 		}
 		if _, ok := tab.Cert("n2"); ok {
@@ -315,7 +315,7 @@ func TestSliceOwnerWins(t *testing.T) {
 	if ch, err := tab.AddCert(signCert(t, c, n3.key), t0); err != nil || len(ch.Evidence) != 1 {
 		t.Fatalf("%+v, %v", ch, err)
 	}
-	if m, ok := tab.MemberByIP(n2.cert(0, 2).IP4); !ok || m.Node != "n2" || !tab.Lost("n4") {
+	if m, ok := memberAt(tab, n2.cert(0, 2).IP4); !ok || m.Node != "n2" || !tab.Lost("n4") {
 		t.Errorf("the address is %s's", m.Node)
 	}
 }

@@ -46,11 +46,6 @@ func (d *Directory) MemberByKey(id ed25519.PublicKey) (cluster.Member, bool) {
 	return d.complete(key(id))
 }
 
-// MemberByIP returns the member with mesh address ip, of either family.
-func (d *Directory) MemberByIP(ip netip.Addr) (cluster.Member, bool) {
-	return d.complete(d.byIP[ip.Unmap()])
-}
-
 // Cert returns the certificate of node id n, whether announced or not.
 func (d *Directory) Cert(n cluster.NodeID) (Cert, bool) {
 	e := d.byID[d.byNode[n]]

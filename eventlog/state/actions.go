@@ -118,10 +118,6 @@ func (h *hosts) publishes(e *event.Event, b event.Publishing) bool {
 // first. Who stopped a job is told by the job.
 func (h *hosts) Actions() []Action { return h.actions.values() }
 
-// Publications returns the latest changes of the publishing duty, the oldest
-// first.
-func (h *hosts) Publications() []Publication { return h.published.values() }
-
 // latest is a list of the latest values that were set, the oldest first.
 type latest[T any] []canon.Register[T]
 

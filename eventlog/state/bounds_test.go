@@ -52,14 +52,14 @@ func TestHistoryIsBounded(t *testing.T) {
 		} else if !bytes.Equal(got, want) {
 			t.Fatalf("seed %d: another state", seed)
 		}
-		list, older := s.Terms(), s.OlderTerms()
+		list, older := s.Terms(), s.older
 		if len(list) != MaxTerms || list[0].Term != terms-MaxTerms+1 || list[0].Reason != fmt.Sprint(terms-MaxTerms) {
 			t.Fatalf("%d terms from %+v", len(list), list[0])
 		}
-		if older != (TermSummary{Terms: 300, Splits: 30, First: 1, Since: 10}) {
+		if older.terms != 300 || older.splits != 30 || older.first.term != 1 || older.first.at.HLC != 10 {
 			t.Fatalf("older terms %+v", older)
 		}
-		acts, pubs := s.Actions(), s.Publications()
+		acts, pubs := s.Actions(), s.published.values()
 		if len(acts) != MaxActions || acts[MaxActions-1].Subject != fmt.Sprint(terms-1) || len(acts[0].Actor) != maxActor ||
 			len(pubs) != MaxPublications || pubs[0].Term != terms-MaxPublications+1 {
 			t.Fatalf("%d actions, %d publications", len(acts), len(pubs))

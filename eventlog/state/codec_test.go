@@ -339,8 +339,8 @@ func golden(t *testing.T, name string, version format, from *State) *State {
 	if j, _ := s.Job("j2"); j.State != job.Completed || j.Iterations != 20 || j.Aggregates[0].Mean != 3 || len(j.Workers) != 1 {
 		t.Errorf("ended job %+v", j)
 	}
-	if s.Forks()[event.SourceID{Node: "d", Inc: 1}] != 7 || len(s.Publications()) != 1 || s.Voters().Epoch != 2 {
-		t.Errorf("forks %v, publications %v, voters %v", s.Forks(), s.Publications(), s.Voters())
+	if s.Forks()[event.SourceID{Node: "d", Inc: 1}] != 7 || len(s.published.values()) != 1 || s.Voters().Epoch != 2 {
+		t.Errorf("forks %v, publications %v, voters %v", s.Forks(), s.published.values(), s.Voters())
 	}
 	if last, _ := s.LastTerm(); last.Term != 3 || s.Terms()[1].Reason != "maintenance" || !s.Terms()[0].Split {
 		t.Errorf("terms %+v", s.Terms())

@@ -95,15 +95,6 @@ type Term struct {
 	Reason    string         `json:"reason,omitempty"`
 }
 
-// TermSummary counts the terms that are no longer kept one by one.
-type TermSummary struct {
-	Terms  uint64 `json:"terms"`
-	Splits uint64 `json:"splits"`
-	// First is the lowest of them and Since when it started; 0: there are none.
-	First cluster.Term `json:"first"`
-	Since cluster.HLC  `json:"since"`
-}
-
 func validTermStart(b event.TermStart) bool {
 	for _, m := range b.Cut {
 		if !canon.IsNode(m.Source.Node, false) {
@@ -221,12 +212,6 @@ func (h *leaseHistory) term(k termKey) Term {
 
 func (h *leaseHistory) termKeys() []termKey {
 	return slices.SortedFunc(maps.Keys(h.terms), termKey.compare)
-}
-
-// OlderTerms sums up the live terms that Terms no longer lists.
-func (h *leaseHistory) OlderTerms() TermSummary {
-	o := h.older
-	return TermSummary{Terms: o.terms, Splits: o.splits, First: o.first.term, Since: o.first.at.HLC}
 }
 
 // Voters returns the newest stable voter configuration that was logged; it is

@@ -56,9 +56,6 @@ func (r *Registry) Worker(id cluster.NodeID) (w Worker, enrolled bool) {
 	return w, enrolled
 }
 
-// WorkerOf is Worker for the worker that has this Ed25519 key.
-func (r *Registry) WorkerOf(key []byte) (Worker, bool) { return r.Worker(cluster.OutsideID(key)) }
-
 // Moment is the same while nobody is enrolled or revoked, no access token is made or revoked,
 // and no user changes.
 type Moment struct {

@@ -65,7 +65,7 @@ func TestWorkers(t *testing.T) {
 	r := New(l)
 	home := l.enrol(t, 1, nil)
 	rack := l.enrol(t, 2, func(b *event.WorkerEnrolled) { b.Owner, b.Trusted, b.Zone, b.Name = "node:n1", true, "fsn", "rack-1" })
-	w, ok := r.WorkerOf(bytes.Repeat([]byte{1}, 32))
+	w, ok := r.Worker(cluster.OutsideID(bytes.Repeat([]byte{1}, 32)))
 	if !ok || w.ID != home || w.Zone != cluster.OutsideZone || w.Trusted || w.Admitted() {
 		t.Errorf("the worker of a user that is not there: %+v, %v", w, ok)
 	}

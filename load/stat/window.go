@@ -174,14 +174,6 @@ func (b *Bank) All() *Series {
 	return &all
 }
 
-// AllChecks is the sum of the checks.
-func (b *Bank) AllChecks() (t Tally) {
-	for _, c := range b.Checks {
-		t.Add(c)
-	}
-	return t
-}
-
 // Ended is how many requests ended so.
 func (b *Bank) Ended(as load.Class) (n uint64) {
 	for i := range b.Series {

@@ -157,28 +157,6 @@ func FormatClientKey(k *ecdh.PublicKey) string {
 	return clientKeyHead + keyBase32.EncodeToString(k.Bytes())
 }
 
-// ParseClientSecret reads the line of a client's .auth_private file,
-// <56 characters>:descriptor:x25519:<base32>.
-func ParseClientSecret(text string) (Address, *ecdh.PrivateKey, error) {
-	id, rest, ok := strings.Cut(strings.TrimSpace(text), ":")
-	if !ok {
-		return Address{}, nil, fmt.Errorf("%w: need <address>:%s<base32>", ErrClientKey, clientKeyHead)
-	}
-	a, err := ParseAddress(id)
-	if err != nil {
-		return Address{}, nil, err
-	}
-	raw, err := clientKeyBytes(rest)
-	if err != nil {
-		return Address{}, nil, err
-	}
-	k, err := ecdh.X25519().NewPrivateKey(raw)
-	if err != nil {
-		return Address{}, nil, fmt.Errorf("%w: %w", ErrClientKey, err)
-	}
-	return a, k, nil
-}
-
 // FormatClientSecret writes the line of a .auth_private file. It is a secret of
 // the client.
 func FormatClientSecret(a Address, k *ecdh.PrivateKey) string {

@@ -216,18 +216,12 @@ func TestClientKeyForms(t *testing.T) {
 		t.Errorf("%q: %v", line, err)
 	}
 	a := seedKey().Address()
-	secret := FormatClientSecret(a, k)
-	if b, got, err := ParseClientSecret(secret); err != nil || b != a || !got.Equal(k) {
-		t.Errorf("client secret: %v", err)
+	if id, key, ok := strings.Cut(FormatClientSecret(a, k), ":"+clientKeyHead); !ok || id != a.ID() || key != keyBase32.EncodeToString(k.Bytes()) {
+		t.Errorf("client secret of %s: %s", id, key)
 	}
 	for _, bad := range []string{"", "descriptor:x25519:", "descriptor:x25519:AAAA", "descriptor:ed25519:" + line[18:], line + "A", clientKeyHead + strings.Repeat("A", 52)} {
 		if _, err := ParseClientKey(bad); !errors.Is(err, ErrClientKey) {
 			t.Errorf("ParseClientKey(%q): %v", bad, err)
-		}
-	}
-	for _, bad := range []string{"", "abc", "abc:" + line, a.ID() + ":" + line[1:]} {
-		if _, _, err := ParseClientSecret(bad); err == nil {
-			t.Errorf("ParseClientSecret(%q) succeeds", bad)
 		}
 	}
 }

@@ -176,8 +176,6 @@ func FuzzTexts(f *testing.F) {
 		} else {
 			check("client key", err, true)
 		}
-		_, _, err = ParseClientSecret(text)
-		check("client secret", err, true)
 		fp, err := ParseFingerprint(text)
 		check("fingerprint", err, err != nil || strings.Contains(strings.ToUpper(text), fp.String()))
 	})
