@@ -19,7 +19,7 @@ func topCommand(a *cli.App) *cobra.Command {
 		Use:   "top",
 		Short: "The cluster live on this terminal: hosts, mesh, events, jobs, load tests",
 		Long: "Shows what the cluster does as it happens; ? in it says which keys there are. Changes\n" +
-			"that are asked for after a colon are made after the name was typed once more. With\n" +
+			"asked for after a colon are made once the name has been typed again. With\n" +
 			"--mouse a click chooses a view or a row, a second one shows all of it.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -23,8 +23,8 @@ func Command(a *cli.App) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use: "outputs ID", Short: "The files that the chunks of a job left", Args: cli.Exactly(1, "the id or the name of a job"),
-		Long: "Lists them, or with --to writes each to DIR/CHUNK/NAME. What is there already, and is the\n" +
-			"same, is not read again: a copy that was interrupted goes on.",
+		Long: "Lists them, or with --to writes each to DIR/CHUNK/NAME. A file that is already there, and\n" +
+			"the same, is not read again, so an interrupted copy continues.",
 		Example: "  skein job outputs jabc\n" +
 			"  skein job outputs jabc --to frames",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -15,7 +15,7 @@ func jobExplain(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "explain ID", Short: "What keeps each worker from a job", Args: cli.Exactly(1, "the id or the name of a job"),
 		Long: "As the holder sees it now. Each worker stands under the first of its reasons: how it\n" +
-			"does (gone, no_stream, draining, unready, stuck, distrusted), what it is (executor,\n" +
+			"is doing (gone, no_stream, draining, unready, stuck, distrusted), what it is (executor,\n" +
 			"memory, zone, permission, not_accepted), what became of the job's chunks there\n" +
 			"(excluded, opinion, reserved); one that is busy may run it, and has no room. What keeps the job from all\n" +
 			"workers (after, held, backoff, operator) stands before them. RUNS and DONE are the job's\n" +

@@ -35,7 +35,7 @@ type scheduleFlags struct {
 func scheduleSet(a *cli.App) *cobra.Command {
 	var f scheduleFlags
 	cmd := &cobra.Command{
-		Use: "set FILE", Short: "Have a workflow run by itself", Args: cli.Exactly(1, "a workflow file"),
+		Use: "set FILE", Short: "Run a workflow at given times", Args: cli.Exactly(1, "a workflow file"),
 		Long: "Uploads what the jobs of its steps need and has the holder begin a run at each time that\n" +
 			"--cron names, in the time zone of --zone. A schedule of the same name becomes this one.\n" +
 			"A line with a fixed hour is due once on each of its days, also where the clocks change;\n" +
@@ -47,8 +47,8 @@ func scheduleSet(a *cli.App) *cobra.Command {
 	x.StringVar(&f.name, "name", "", "what it is called (default: the name in the file)")
 	x.StringVar(&f.req.Cron, "cron", "", "minute, hour, day of the month, month, day of the week; or @daily and the like")
 	x.StringVar(&f.req.Zone, "zone", "", "time zone of these times, as Europe/Berlin (default UTC)")
-	x.StringVar(&f.missed, "missed", string(flow.MissedLast), "times that nobody kept: skip, last or all get a run")
-	x.DurationVar(&f.missedTime, "missed-for", flow.DefaultMissed*time.Second, "for how long they do")
+	x.StringVar(&f.missed, "missed", string(flow.MissedLast), "missed times that get a run: skip (none), last or all")
+	x.DurationVar(&f.missedTime, "missed-for", flow.DefaultMissed*time.Second, "how long ago such a time may be")
 	x.StringVar(&f.overlap, "overlap", "", "a run while the one before goes on: skip, queue_one, queue, replace or allow (default: that of the file, or skip)")
 	x.StringArrayVar(&f.params, "param", nil, "the value of a parameter: NAME=VALUE")
 	x.BoolVar(&f.req.Paused, "paused", false, "begin no run until it is resumed")
@@ -170,7 +170,7 @@ func scheduleRun(a *cli.App) *cobra.Command {
 	var key string
 	var follow bool
 	cmd := &cobra.Command{
-		Use: "run SCHEDULE", Short: "Begin a run of it now, beside its times", Args: cli.Exactly(1, oneSchedule),
+		Use: "run SCHEDULE", Short: "Begin a run of it now, besides those at its times", Args: cli.Exactly(1, oneSchedule),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if key == "" {
 				key = "cli-" + rand.Text()

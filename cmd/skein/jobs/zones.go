@@ -24,8 +24,8 @@ type zoneFlags struct {
 }
 
 func (z *zoneFlags) flags(x *pflag.FlagSet) {
-	x.IntVar(&z.count, "zone-count", 0, "in so many zones, which the holder chooses: of --zone, or of all")
-	x.StringSliceVar(&z.prefer, "zone-prefer", nil, "with --zone-count: these before others that are as healthy")
+	x.IntVar(&z.count, "zone-count", 0, "run in this many zones, which the holder chooses, from --zone or from all")
+	x.StringSliceVar(&z.prefer, "zone-prefer", nil, "with --zone-count: prefer these to others that are as healthy")
 	x.StringVar(&z.spread, "spread", string(api.SpreadSplit), "split: one job over the zones; each: the whole job in each zone, as a workflow run")
 	x.StringVar(&z.policy, "zone-policy", string(flow.BestEffort), "with --spread each: best_effort (end when all have), quorum (once most have completed) or fail_fast (with the first failure)")
 	x.DurationVar(&z.deadline, "zone-deadline", 0, "with --spread each: time after which a zone's job ends as timeout, like 2h")

@@ -19,8 +19,8 @@ func checkCommand(a *cli.App, o Options) *cobra.Command {
 	var once bool
 	cmd := &cobra.Command{
 		Use: "check FILE", Short: "Check a scenario, or go through it once", Args: cli.Exactly(1, "a scenario"),
-		Long: "Reads a scenario with all that it names, and says what it would do. Everything that is\n" +
-			"wrong is told with its line. --once goes through each flow once and prints each request and\n" +
+		Long: "Reads a scenario with all that it names, and says what it would do. Reports everything\n" +
+			"that is wrong, with its line. --once goes through each flow once and prints each request and\n" +
 			"its answer, with secrets taken out; it exits 8 if a step does not end as it should.",
 		Example: "  skein load check shop.toml\n  skein load check shop.toml --once",
 		RunE: func(cmd *cobra.Command, args []string) error {

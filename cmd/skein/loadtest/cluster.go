@@ -483,7 +483,7 @@ func stopCommand(a *cli.App) *cobra.Command {
 			}
 			return cli.Exactly(1, oneTest)(cmd, args)
 		},
-		Long: "No request begins any more, and what is under way has 2 s. The report is made of what was\n" +
+		Long: "No further request begins, and what is under way has 2 s. The report is made of what was\n" +
 			"counted; the verdict is stopped, unless a threshold is breached. --all ends all that have\n" +
 			"not ended, as far as you may.",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -45,7 +45,7 @@ func reportCommand(a *cli.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVar(&out, "out", nil, "file to write: .html, .xml (JUnit), .csv or .json by its name")
-	cmd.Flags().StringSliceVar(&accept, "accept", nil, "a verdict that is no failure in JUnit: suspect, incomplete")
+	cmd.Flags().StringSliceVar(&accept, "accept", nil, "a verdict that is not a failure in JUnit: suspect, incomplete")
 	return cmd
 }
 

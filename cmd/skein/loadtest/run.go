@@ -55,10 +55,10 @@ func runCommand(a *cli.App, o Options) *cobra.Command {
 			"they have an answer. Latencies count from when a request was due. Ends with a table, and\n" +
 			"exit code 0 if all thresholds hold, 8 if one is breached or the run was ended, 6 if the\n" +
 			"figures may be the generator's own (--accept suspect makes that 0).\n" +
-			"Hosts take part that [load] of their configuration lets, --hosts of them or those of --on: all\n" +
-			"begin at one instant, each with its share, and what they count is judged once. With a host\n" +
-			"lost the verdict is incomplete, exit code 8. Ctrl-C ends the test, and waits\n" +
-			"for its report; a second one leaves it.\n" +
+			"Hosts take part if [load] of their configuration allows it, --hosts of them or those of --on:\n" +
+			"all begin at one instant, each with its share, and what they count is judged once. If a host\n" +
+			"is lost the verdict is incomplete, exit code 8. Ctrl-C ends the test, and waits for its\n" +
+			"report; a second one leaves it.\n" +
 			"With --local the requests go out from this machine; Ctrl-C ends the run and shows what there\n" +
 			"is. Link-local, metadata and multicast addresses and the mesh get nothing; addresses of the\n" +
 			"internet at most 1000 requests/s and users unless --max-rate and --max-users say more.",

@@ -16,10 +16,10 @@ import (
 func Overload(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "overload", Short: "How loaded this host is, by what, and what it refuses", Args: cli.Exactly(0, ""),
-		Long: "The signals that its level comes from, each with from where on it means overload, and\n" +
-			"the kinds of requests (lanes): what is refused now, from which level on, how many run at\n" +
-			"once at most, and how many were refused since the daemon started, BY LEVEL as the host\n" +
-			"was overloaded, BY PLACES as all places were taken. OTHERS are hosts that are above\n" +
+		Long: "The signals that its level comes from, each with the value from which it means\n" +
+			"overload, and the kinds of requests (lanes): what is refused now, from which level on, how\n" +
+			"many run at once at most, and how many were refused since the daemon started, BY LEVEL\n" +
+			"because the host was overloaded, BY PLACES because all places were taken. OTHERS are hosts that are above\n" +
 			"normal, SILENT those that did not answer lately and are left alone for a while. An\n" +
 			"overloaded host answers this. See docs/overload.md.",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -36,8 +36,8 @@ func reserveSet(a *cli.App) *cobra.Command {
 	var until time.Duration
 	cmd := &cobra.Command{
 		Use: "set NAME", Short: "Keep slots of a zone for the jobs of one owner, or change that",
-		Long: "So many slots of the zone go to nobody else until then, at most half of the zone's, all\n" +
-			"reservations together. What runs is not taken back: slots that are in use are kept once\n" +
+		Long: "Until then these slots of the zone go to nobody else; all reservations together keep at most\n" +
+			"half of a zone's slots. What runs is not taken back: slots that are in use are kept once\n" +
 			"they become free. Only operators reserve.",
 		Example: "  skein reserve set nightly --owner user:ann --zone eu --slots 8 --until 6h",
 		Args:    cli.Exactly(1, "a name for the reservation"),
