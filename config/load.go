@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/skein-project/skein/internal/spelling"
 )
 
 // maxFile bounds the configuration file, in bytes.
@@ -215,7 +217,7 @@ func (l *loader) unknown(file string, line int, name string) {
 func (l *loader) nearest(name string) string {
 	best, dist := "", 4
 	for _, k := range sortedKeys(l.keys) {
-		if d := distance(name, k); d < dist {
+		if d := spelling.Distance(name, k); d < dist {
 			best, dist = k, d
 		}
 		// The right word in the wrong section.
@@ -263,7 +265,7 @@ func (l *loader) envSection(name string) bool {
 func (l *loader) unknownEnv(name string) {
 	hint := "`skein config show` lists all keys"
 	for _, k := range sortedKeys(l.keys) {
-		if distance(name, Env(k)) < 4 {
+		if spelling.Distance(name, Env(k)) < 4 {
 			hint = fmt.Sprintf("did you mean %s?", Env(k))
 			break
 		}
@@ -293,25 +295,4 @@ func (l *loader) override(file string, k key, text string, from Origin) {
 	}
 	delete(l.seen, k.name)
 	l.cfg.origin[k.name] = from
-}
-
-// distance is the Levenshtein distance of two texts.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diag
-			if a[i] != b[j] {
-				cost++
-			}
-			diag = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

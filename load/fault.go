@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/skein-project/skein/internal/spelling"
 )
 
 // Fault is one thing that is wrong with a scenario.
@@ -111,32 +113,5 @@ func (p place) line(lines map[string]int) int {
 
 // near finds the known word that is most like one that was typed, "" if none is.
 func near(typed string, known []string) string {
-	best, least := "", max(1, len(typed)/3)+1
-	for _, k := range known {
-		if d := distance(typed, k); d < least {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
-// distance counts the letters that differ.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diag
-			if a[i] != b[j] {
-				cost++
-			}
-			diag = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return spelling.Nearest(typed, known, max(1, len(typed)/3))
 }

@@ -101,7 +101,7 @@ var pureDeps = map[string][]string{
 	"gateway/channel":          {"api", "internal/bucket"},
 	"gateway/desk":             {"scheduler/stream"},
 	"gateway/guard":            {"access", "internal/bucket"},
-	"load":                     {"load/lines"},
+	"load":                     {"load/lines", "internal/spelling"},
 	"load/bundle":              {"load", "load/rule"},
 	"load/convert":             {"load"},
 	"load/gang":                {"load", "load/stat"},
@@ -245,7 +245,7 @@ var adapters = map[string][]string{
 }
 
 // leaves are helpers below every adapter; they import nothing of ours.
-var leaves = []string{"internal/advice", "internal/breaker", "internal/bucket", "internal/budget", "internal/certfile", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/sysclock", "internal/tool", "internal/wait"}
+var leaves = []string{"internal/advice", "internal/breaker", "internal/bucket", "internal/budget", "internal/certfile", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/spelling", "internal/sysclock", "internal/tool", "internal/wait"}
 
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
@@ -299,7 +299,7 @@ var top = map[string][]string{
 	"daemon":               {"*"},
 	"internal/demo":        {"api", "client", "internal/cut", "internal/tornet", "internal/wait"},
 	"cmd/skein":            {"daemon", "doctor", "offline", "outside", "internal/demo", "internal/demo/scaleout", "api", "config", "cmd/skein/cli", "cmd/skein/gateway", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/loadtest", "cmd/skein/local", "cmd/skein/man", "cmd/skein/workers"},
-	"cmd/skein/cli":        {"access", "api", "client", "config", "present"},
+	"cmd/skein/cli":        {"access", "api", "client", "config", "internal/spelling", "present"},
 	"cmd/skein/gateway":    {"access", "api", "config", "gateway/centrifugo", "present", "cmd/skein/cli"},
 	"cmd/skein/hosts":      {"access", "offline", "api", "config", "present", "present/pseudonym", "tui", "cmd/skein/cli"},
 	"cmd/skein/joblogs":    {"api", "present", "cmd/skein/cli"},

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/skein-project/skein/internal/spelling"
 )
 
 // IsFlagError reports whether flags of a command line cannot be read.
@@ -74,13 +76,10 @@ func AskedForm(args []string) string {
 // Nearest is the known word that is most like one that was typed, or "" if none is
 // close: at most a letter in three is wrong, or it is the beginning of one of them alone.
 func Nearest(typed string, known []string) string {
-	best, least := nearestLonger(typed, known), min(3, utf8.RuneCountInString(typed)/3)+1
-	for _, word := range known {
-		if d := distance(typed, word); d < least {
-			best, least = word, d
-		}
+	if near := spelling.Nearest(typed, known, min(3, utf8.RuneCountInString(typed)/3)); near != "" {
+		return near
 	}
-	return best
+	return nearestLonger(typed, known)
 }
 
 // nearestLonger is the only known word that begins with what was typed.
@@ -91,29 +90,4 @@ func nearestLonger(typed string, known []string) string {
 		return ""
 	}
 	return longer[0]
-}
-
-// distance counts the letters that are wrong, missing, too many, or swapped with
-// their neighbour.
-func distance(from, to string) int {
-	a, b := []rune(from), []rune(to)
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range a {
-		row[0] = i + 1
-		for j := range b {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(row[j]+1, last[j+1]+1, last[j]+cost)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
 }
