@@ -69,19 +69,7 @@ func (w *pushWriter) spec(s *WorkSpec) {
 }
 
 func (w *pushWriter) refs(list []job.Attempt) {
-	jsonbytes.List(&w.Writer, list, func(a *job.Attempt) {
-		w.Lit(`{`)
-		if a.Job != "" {
-			w.Lit(`"job":`).Text(string(a.Job))
-			w.Lit(`,`)
-		}
-		w.Lit(`"chunk":`).Int(a.Chunk)
-		w.Lit(`,"attempt":`).Int(a.Number)
-		if a.Worker != "" {
-			w.Lit(`,"worker":`).Text(string(a.Worker))
-		}
-		w.Lit(`}`)
-	})
+	jsonbytes.List(&w.Writer, list, func(a *job.Attempt) { a.Write(&w.Writer) })
 }
 
 // quoted appends a number as a string, behind its name.

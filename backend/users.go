@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/internal/wait"
 )
 
 // users shows and changes users and the owners of hosts, and carries requests of users
@@ -115,18 +116,10 @@ func (u *users) SetOwner(ctx context.Context, actor string, set event.HostOwnerS
 func (u *users) await(ctx context.Context, here func(*state.State) bool) {
 	ctx, cancel := context.WithTimeout(ctx, awaitJobTime)
 	defer cancel()
-	for {
-		changed, done := u.log.Changed(), false
-		u.log.View(func(s *state.State) { done = here(s) })
-		if done {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
-	}
+	_ = wait.Seen(ctx, u.log.Changed, func() (is bool) { // what is not here soon is shown without it
+		u.log.View(func(s *state.State) { is = here(s) })
+		return is
+	})
 }
 
 // setUser has this host's scheduler log who a user is; this host is the holder.

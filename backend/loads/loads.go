@@ -19,6 +19,7 @@ import (
 	"github.com/skein-project/skein/eventlog/state"
 	fold "github.com/skein-project/skein/eventlog/state/loads"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/load/bundle"
 	"github.com/skein-project/skein/load/gang"
 	"github.com/skein-project/skein/load/report"
@@ -347,18 +348,10 @@ func unknown(id event.LoadID) error {
 func (l *Loads) await(ctx context.Context, there func(*state.State) bool) {
 	ctx, cancel := context.WithTimeout(ctx, awaitTime)
 	defer cancel()
-	for {
-		changed, ok := l.o.Log.Changed(), false
-		l.o.Log.View(func(st *state.State) { ok = there(st) })
-		if ok {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
-	}
+	_ = wait.Seen(ctx, l.o.Log.Changed, func() (is bool) { // what is not here soon is shown without it
+		l.o.Log.View(func(s *state.State) { is = there(s) })
+		return is
+	})
 }
 
 func (l *Loads) run(id event.LoadID) (r fold.Run, ok bool) {

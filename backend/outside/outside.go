@@ -16,6 +16,7 @@ import (
 	fold "github.com/skein-project/skein/eventlog/state/registry"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/gateway/registry"
+	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/status/outside"
 )
@@ -262,18 +263,10 @@ func (d *Desk) token(ctx context.Context, id string, here func(fold.Token) bool)
 func (d *Desk) await(ctx context.Context, here func(*state.State) bool) {
 	ctx, cancel := context.WithTimeout(ctx, awaitTime)
 	defer cancel()
-	for {
-		changed, done := d.o.Log.Changed(), false
-		d.o.Log.View(func(s *state.State) { done = here(s) })
-		if done {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
-	}
+	_ = wait.Seen(ctx, d.o.Log.Changed, func() (is bool) { // what is not here soon is shown without it
+		d.o.Log.View(func(s *state.State) { is = here(s) })
+		return is
+	})
 }
 
 func (d *Desk) at(actor string) string { return forward.At(actor, d.o.Self) }

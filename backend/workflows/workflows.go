@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/state/flows"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/internal/wait"
 	decide "github.com/skein-project/skein/scheduler/flow"
 	"github.com/skein-project/skein/scheduler/flow/template"
 	"github.com/skein-project/skein/scheduler/runs"
@@ -246,18 +247,10 @@ func clip(s string, most int) string { return flow.Clip(s, most) }
 func (w *Runs) Await(ctx context.Context, there func(*state.State) bool) {
 	ctx, cancel := context.WithTimeout(ctx, awaitTime)
 	defer cancel()
-	for {
-		changed, ok := w.o.Log.Changed(), false
-		w.o.Log.View(func(st *state.State) { ok = there(st) })
-		if ok {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
-	}
+	_ = wait.Seen(ctx, w.o.Log.Changed, func() (is bool) { // what is not here soon is shown without it
+		w.o.Log.View(func(s *state.State) { is = there(s) })
+		return is
+	})
 }
 
 func (w *Runs) run(id flow.RunID) (run flows.Run, ok bool) {

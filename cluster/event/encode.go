@@ -54,19 +54,7 @@ func (w *bodyWriter) chunksAccepted(v *ChunksAccepted) {
 func (w *bodyWriter) chunksAssigned(v *ChunksAssigned) {
 	w.Lit(`{"job":`).Text(string(v.Job))
 	w.Lit(`,"assignments":`)
-	jsonbytes.List(&w.Writer, v.Assignments, func(a *job.Attempt) {
-		w.Lit(`{`)
-		if a.Job != "" {
-			w.Lit(`"job":`).Text(string(a.Job))
-			w.Lit(`,`)
-		}
-		w.Lit(`"chunk":`).Int(a.Chunk)
-		w.Lit(`,"attempt":`).Int(a.Number)
-		if a.Worker != "" {
-			w.Lit(`,"worker":`).Text(string(a.Worker))
-		}
-		w.Lit(`}`)
-	})
+	jsonbytes.List(&w.Writer, v.Assignments, func(a *job.Attempt) { a.Write(&w.Writer) })
 	w.Lit(`}`)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/jsonbytes"
 )
 
 // Attempt is one attempt at a chunk: what the plan hands to a worker, what a
@@ -21,6 +22,21 @@ type Attempt struct {
 
 // String returns "job/chunk#number".
 func (a Attempt) String() string { return fmt.Sprintf("%s/%d#%d", a.Job, a.Chunk, a.Number) }
+
+// Write appends the JSON form of a, the same bytes as those of json.Marshal.
+func (a *Attempt) Write(w *jsonbytes.Writer) {
+	w.Lit(`{`)
+	if a.Job != "" {
+		w.Lit(`"job":`).Text(string(a.Job))
+		w.Lit(`,`)
+	}
+	w.Lit(`"chunk":`).Int(a.Chunk)
+	w.Lit(`,"attempt":`).Int(a.Number)
+	if a.Worker != "" {
+		w.Lit(`,"worker":`).Text(string(a.Worker))
+	}
+	w.Lit(`}`)
+}
 
 // Compare orders attempts by job, chunk and number.
 func (a Attempt) Compare(o Attempt) int {
