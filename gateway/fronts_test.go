@@ -24,6 +24,7 @@ import (
 	"github.com/skein-project/skein/gateway/desk"
 	"github.com/skein-project/skein/internal/require"
 	"github.com/skein-project/skein/internal/servertest"
+	"github.com/skein-project/skein/internal/servertest/redistest"
 	"github.com/skein-project/skein/scheduler/stream"
 	"github.com/skein-project/skein/store/redis"
 )
@@ -87,20 +88,10 @@ func TestFronts(t *testing.T) {
 // startShared is a floor whose workers are in a Redis, and connected to it or to a Centrifugo.
 func startShared(t *testing.T, fugo bool) *floor {
 	t.Helper()
-	require.Need(t, require.Redis)
 	if fugo {
 		require.Need(t, require.Centrifugo)
 	}
-	base, err := os.MkdirTemp("", "fr") //nolint:usetesting // short enough for a socket's address
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(base) })
-	server, err := servertest.StartRedis(t.Context(), base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Stop() })
+	server, base := redistest.Start(t)
 	at := []string{"unix://" + server.Socket}
 	store := func(self cluster.NodeID) *redis.Store {
 		s, err := redis.New(redis.Options{Server: redis.Server{Addresses: at, Prefix: "sk"}, Cluster: "c1", Self: self, Logger: zerolog.Nop()})

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/gateway/auth"
 	"github.com/skein-project/skein/internal/require"
 	"github.com/skein-project/skein/internal/servertest"
+	"github.com/skein-project/skein/internal/servertest/redistest"
 )
 
 // real is a Centrifugo that was started with what File says, its Redis, and an office that it
@@ -30,18 +31,8 @@ type real struct {
 
 func startReal(t *testing.T) *real {
 	t.Helper()
-	require.Need(t, require.Redis)
 	require.Need(t, require.Centrifugo)
-	base, err := os.MkdirTemp("", "cf") //nolint:usetesting // short enough for a socket's address
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(base) })
-	redis, err := servertest.StartRedis(t.Context(), base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = redis.Stop() })
+	redis, base := redistest.Start(t)
 	r := &real{signer: auth.Signer{Cluster: "c1", Gateway: "n1", Key: signingKey}}
 	ports, err := servertest.Ports(2)
 	if err != nil {

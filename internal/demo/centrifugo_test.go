@@ -19,6 +19,7 @@ import (
 	"github.com/skein-project/skein/gateway/centrifugo"
 	"github.com/skein-project/skein/internal/require"
 	"github.com/skein-project/skein/internal/servertest"
+	"github.com/skein-project/skein/internal/servertest/redistest"
 )
 
 // TestCentrifugo: outside workers whose connections a Centrifugo keeps, which was started
@@ -29,23 +30,13 @@ import (
 //
 // SKEIN_PROVE=1 has 30 computers, and does all that three times.
 func TestCentrifugo(t *testing.T) {
-	require.Need(t, require.Redis)
 	require.Need(t, require.Centrifugo)
 	parallel(t)
 	n, rounds, chunks, size := 4, 1, 100, 20_000_000/leisurely(t)
 	if proving() {
 		n, rounds, chunks = 30, 3, 500
 	}
-	base, err := os.MkdirTemp("", "cf") //nolint:usetesting // short enough for a socket's address
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(base) })
-	redis, err := servertest.StartRedis(t.Context(), base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = redis.Stop() })
+	redis, base := redistest.Start(t)
 	ports, err := servertest.Ports(2)
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +18,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/gateway/guard"
 	"github.com/skein-project/skein/internal/balance"
-	"github.com/skein-project/skein/internal/require"
-	"github.com/skein-project/skein/internal/servertest"
+	"github.com/skein-project/skein/internal/servertest/redistest"
 )
 
 // status is that of a problem.
@@ -48,18 +46,8 @@ func balancer(t *testing.T, to ...string) *balance.Balancer {
 // was begun at one goes on at another, what was used at one is used at all, limits are over
 // all, and computers work on while a gateway is killed.
 func TestOneName(t *testing.T) {
-	require.Need(t, require.Redis)
 	parallel(t)
-	base, err := os.MkdirTemp("", "rd") //nolint:usetesting // short enough for a socket's address
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(base) })
-	redis, err := servertest.StartRedis(t.Context(), base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = redis.Stop() })
+	redis, _ := redistest.Start(t)
 	b := balancer(t)
 	front := "http://" + b.Addr()
 	var at []string

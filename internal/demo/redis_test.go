@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -12,8 +11,7 @@ import (
 
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/cut"
-	"github.com/skein-project/skein/internal/require"
-	"github.com/skein-project/skein/internal/servertest"
+	"github.com/skein-project/skein/internal/servertest/redistest"
 )
 
 // TestRedisStore: outside workers kept in a Redis work on jobs, one after the other, while a
@@ -23,22 +21,12 @@ import (
 // SKEIN_PROVE=1 has 50 computers at two gateways, does all that three times, and then sends them
 // the many jobs of outsideFaults, while Redis is killed and emptied as well.
 func TestRedisStore(t *testing.T) {
-	require.Need(t, require.Redis)
 	parallel(t)
 	n, rounds, chunks, size := 4, 1, 400, 4_000_000/leisurely(t)
 	if proving() {
 		n, rounds, chunks, size = 50, 3, 500, 20_000_000
 	}
-	base, err := os.MkdirTemp("", "rd") //nolint:usetesting // short enough for a socket's address
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(base) })
-	redis, err := servertest.StartRedis(t.Context(), base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = redis.Stop() })
+	redis, _ := redistest.Start(t)
 	more := []string{"store = \"redis\"\n", fmt.Sprintf("[redis]\naddresses = \"unix://%s\"\n", redis.Socket), "[api]\nbearer = \"all\"\n"}
 	if proving() { // so many have other addresses than the cluster's users, and each its own
 		more = append([]string{"trusted_proxies = \"127.0.0.0/8\"\n"}, more...)

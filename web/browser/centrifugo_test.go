@@ -15,6 +15,7 @@ import (
 	"github.com/skein-project/skein/gateway/centrifugo"
 	"github.com/skein-project/skein/internal/require"
 	"github.com/skein-project/skein/internal/servertest"
+	"github.com/skein-project/skein/internal/servertest/redistest"
 )
 
 // TestPortalByCentrifugo: pages of two gateways, each with an address of its own, connect to a
@@ -22,18 +23,8 @@ import (
 // gives them, and compute chunks that count; while Centrifugo is away they go on by HTTP, and
 // then come back to it; who is revoked is told so within a second, and does not come back.
 func TestPortalByCentrifugo(t *testing.T) {
-	require.Need(t, require.Redis)
 	require.Need(t, require.Centrifugo)
-	base, err := os.MkdirTemp("", "cf") //nolint:usetesting // short enough for a socket's address
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(base) })
-	redis, err := servertest.StartRedis(t.Context(), base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = redis.Stop() })
+	redis, base := redistest.Start(t)
 	var ports [3]string
 	for i := range ports {
 		ports[i] = fmt.Sprintf("127.0.0.1:%d", port(t))

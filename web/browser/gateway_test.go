@@ -21,8 +21,8 @@ import (
 	"github.com/skein-project/skein/api"
 	names "github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
-	"github.com/skein-project/skein/internal/require"
 	"github.com/skein-project/skein/internal/servertest"
+	"github.com/skein-project/skein/internal/servertest/redistest"
 )
 
 // venue is three hosts, of which two are gateways, and the pages of those.
@@ -168,17 +168,7 @@ func TestPortalOfDaemons(t *testing.T) {
 // sharedVenue is a venue whose gateways share a Redis.
 func sharedVenue(t *testing.T) *venue {
 	t.Helper()
-	require.Need(t, require.Redis)
-	base, err := os.MkdirTemp("", "rd") //nolint:usetesting // short enough for a socket's address
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(base) })
-	redis, err := servertest.StartRedis(t.Context(), base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = redis.Stop() })
+	redis, _ := redistest.Start(t)
 	v := newVenue(t, func(int) (all, gateway, rest string) {
 		return "store = \"redis\"\n", "", fmt.Sprintf("[redis]\naddresses = \"unix://%s\"\n", redis.Socket)
 	})
