@@ -485,15 +485,20 @@ func endOf(j api.Job) error {
 	if j.State == job.Completed {
 		return nil
 	}
-	reason, code := "", cli.ExitGoal
-	if j.Reason != "" {
-		reason = ": " + j.Reason
-	}
-	if j.State == job.TimedOut {
+	return missed("job "+present.Short(j.ID), string(j.State), j.Reason, j.State == job.TimedOut).
+		WithHint("the reasons of each failure: `skein job status %s`", present.Short(j.ID))
+}
+
+// missed says that what was waited for did not come to what it was to.
+func missed(what, state, reason string, late bool) *cli.Error {
+	code := cli.ExitGoal
+	if late {
 		code = cli.ExitTimeout
 	}
-	return cli.Failf(code, "job %s is %s%s", present.Short(j.ID), j.State, reason).
-		WithHint("the reasons of each failure: `skein job status %s`", present.Short(j.ID))
+	if reason != "" {
+		reason = ": " + reason
+	}
+	return cli.Failf(code, "%s is %s%s", what, state, reason)
 }
 
 func pathEscape(s string) string { return url.PathEscape(s) }

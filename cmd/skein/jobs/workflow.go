@@ -268,13 +268,6 @@ func endOfRun(w api.Workflow) error {
 	if w.State == flow.Completed {
 		return nil
 	}
-	reason, code := "", cli.ExitGoal
-	if w.Reason != "" {
-		reason = ": " + w.Reason
-	}
-	if w.State == flow.TimedOut {
-		code = cli.ExitTimeout
-	}
-	return cli.Failf(code, "run %s is %s%s", present.ShortRun(w.ID), w.State, reason).
+	return missed("run "+present.ShortRun(w.ID), string(w.State), w.Reason, w.State == flow.TimedOut).
 		WithHint("begin again what is not completed: `skein workflow retry %s`", present.ShortRun(w.ID))
 }
