@@ -92,7 +92,9 @@ type recovery struct {
 // openRecovery locks the state directory and refuses a host that cannot become the
 // only voter.
 func openRecovery(cfg config.Config) (r recovery, unlock func(), err error) {
-	if _, err := os.Stat(cfg.StateDir); err != nil {
+	if _, err := os.Stat(cfg.StateDir); errors.Is(err, fs.ErrNotExist) {
+		return r, nil, fmt.Errorf("%s: %w", cfg.StateDir, join.ErrNotInitialised)
+	} else if err != nil {
 		return r, nil, fmt.Errorf("state directory: %w", err)
 	}
 	lock, err := Lock(cfg.StateDir)

@@ -51,7 +51,7 @@ func execute(ctx context.Context, args []string, t cli.Terminal, d deps) int {
 	case err == nil:
 		return a.Code
 	case cmd.CommandPath() == root.Name()+" "+hosts.CheckName:
-		return hosts.CheckFailed(a, err)
+		return hosts.CheckFailed(ctx, a, err)
 	}
 	return a.Report(ctx, err)
 }

@@ -17,6 +17,8 @@ import (
 // a hint in the program shows is one of this program, with flags that it has.
 func TestCommandsOfDocuments(t *testing.T) {
 	root := newRoot(&cli.App{}, fakeDeps())
+	root.InitDefaultHelpCmd()
+	cli.TidyCompletion(root)
 	// A word behind skein that stands for no command.
 	names := map[string]bool{"skein health check": true, "skein watchdog": true, "skein man DIR": true, "skein COMMAND": true}
 	shown := regexp.MustCompile("`(skein [^`]+)`")

@@ -97,7 +97,10 @@ func failsLong(s api.Status) bool {
 }
 
 // CheckFailed is how check reports that it could not find out.
-func CheckFailed(a *cli.App, err error) int {
+func CheckFailed(ctx context.Context, a *cli.App, err error) int {
+	if a.ForProgram() {
+		return a.ReportAs(ctx, err, checkUnknown)
+	}
 	fmt.Fprintf(a.Out, "UNKNOWN: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 	return checkUnknown
 }

@@ -177,7 +177,7 @@ func readKeyFile(a *cli.App, name string) (string, []byte, error) {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return name, nil, cli.Usagef("key file: %s", err)
+		return name, nil, cli.NoFile("key file: %s", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
