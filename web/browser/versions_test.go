@@ -17,7 +17,7 @@ func (d *double) without(marks ...string) {
 	})
 }
 
-var everywhere = []string{"", "network", "network?view=matrix", "network?view=links", "network?view=hosts", "events", "lease", "jobs", "jobs/j1", "workflows", "workers", "onion", "?host=host1", "events/host0/1/1"}
+var everywhere = []string{"", "network", "network?view=matrix", "network?view=links", "network?view=hosts", "events", "lease", "jobs", "jobs/j1", "workflows", "workers", "onion", "load", "zones", "?host=host1", "events/host0/1/1"}
 
 // TestOlderDaemon: of a daemon that is older than the page, one topic is unknown to it,
 // another does not come, and of what comes most fields are missing. The page shows the

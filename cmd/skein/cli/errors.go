@@ -73,19 +73,9 @@ func (a *App) Report(ctx context.Context, err error) int {
 	return code
 }
 
-// ForProgram reports whether errors are to be JSON, too.
-func (a *App) ForProgram() bool { return a.Output == "json" || a.Output == "jsonl" }
-
-// ReportAs is Report for a command with exit codes of its own.
-func (a *App) ReportAs(ctx context.Context, err error, code int) int {
-	_, msg, hint := a.Classify(ctx, err)
-	a.complain(code, msg, hint)
-	return code
-}
-
 // complain writes an error: for people, or for a program that asked for JSON.
 func (a *App) complain(code int, msg, hint string) {
-	if a.ForProgram() {
+	if a.Output == "json" || a.Output == "jsonl" {
 		text, err := json.Marshal(map[string]any{"error": struct {
 			Exit    int    `json:"exit"`
 			Message string `json:"message"`

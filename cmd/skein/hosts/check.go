@@ -98,8 +98,9 @@ func failsLong(s api.Status) bool {
 
 // CheckFailed is how check reports that it could not find out.
 func CheckFailed(ctx context.Context, a *cli.App, err error) int {
-	if a.ForProgram() {
-		return a.ReportAs(ctx, err, checkUnknown)
+	if a.Output == "json" || a.Output == "jsonl" {
+		_, msg, hint := a.Classify(ctx, err)
+		return a.Report(ctx, cli.Failf(checkUnknown, "%s", msg).WithHint("%s", hint))
 	}
 	fmt.Fprintf(a.Out, "UNKNOWN: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 	return checkUnknown
