@@ -103,7 +103,7 @@ func (b *jobs) ChunkMap(id job.ID, most int) (api.ChunkRuns, error) {
 }
 
 func noJob(id job.ID) error {
-	return api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("skein job ls")
+	return api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("see `skein job ls`")
 }
 
 // jobHere is what this host knows of a job.

@@ -46,7 +46,7 @@ func ProblemOf(err error) *api.Problem {
 	case errors.Is(err, scheduler.ErrJobOver):
 		return api.Errorf(api.CodeConflict, "%v", err)
 	case errors.Is(err, scheduler.ErrUnknownJob):
-		return api.Errorf(api.CodeNotFound, "%v", err).WithHint("skein job ls")
+		return api.Errorf(api.CodeNotFound, "%v", err).WithHint("see `skein job ls`")
 	case errors.Is(err, scheduler.ErrUnknownOutcome):
 		return api.Errorf(api.CodeNotStable, "%v", err).WithHint("retry with the same key: it is the same job")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

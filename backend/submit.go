@@ -114,7 +114,7 @@ func (b *jobs) checkModule(ctx context.Context, spec job.Spec) error {
 		}
 		if err := b.artefacts.Fetch(ctx, h, nil); err != nil {
 			return api.Errorf(api.CodeInvalidJob, "artefact %s is not in the cluster: %v", h, err).
-				WithHint("upload it first: PUT /v1/artefacts, or skein job run --wasm FILE")
+				WithHint("upload it first: PUT /v1/artefacts, or `skein job run --wasm FILE`")
 		}
 	}
 	if spec.Executor == job.ExecutorWASM {
@@ -142,7 +142,7 @@ func (b *jobs) awaitHolder(ctx context.Context) error {
 	for b.view().Lease.Holder == "" {
 		if wait.For(ctx, holderPause) != nil {
 			return api.Errorf(api.CodeNoHolder, "no holder is known: nobody may schedule without a majority of the voters").
-				WithHint("skein lease; skein wait --for holder")
+				WithHint("see `skein lease`; `skein wait --for holder` waits for one")
 		}
 	}
 	return nil

@@ -100,5 +100,5 @@ func (d *Departures) mayDepart(node cluster.NodeID) *api.Problem {
 		return nil
 	}
 	return api.Errorf(api.CodeConflict, "without %s only %d of %d voters would be alive, which is no majority", node, alive, rest).
-		WithHint("start what is down, or remove it first: skein remove %s", down[0])
+		WithHint("start what is down, or remove it first: `skein remove %s`", down[0])
 }

@@ -91,7 +91,7 @@ func (s *Own) mayLeave(others []cluster.NodeID) error {
 	}
 	if root != nil && len(others) > 0 {
 		return api.Errorf(api.CodeConflict, "the cluster's root key lies on this host, in %s", s.o.StateDir).
-			WithHint("move it to a safe place first: skein root export --out FILE --remove")
+			WithHint("move it to a safe place first: `skein root export --out FILE --remove`")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,13 @@ func Sentence(writer cluster.NodeID, kind event.Kind, body json.RawMessage) stri
 	}
 	return Plain(text)
 }
+
+// wholeID are the ids of jobs, runs of workflows and load tests, which differ by their beginnings.
+var wholeID = regexp.MustCompile(`\b([jwl][a-z2-7]{8})[a-z2-7]{18}\b`)
+
+// Brief is a sentence for a screen whose lines are cut: of ids it has the beginning, by
+// which every command finds what is meant.
+func Brief(sentence string) string { return wholeID.ReplaceAllString(sentence, "$1") }
 
 // instance names a try at an instance of a step.
 func instance(step string, index, try int) string {

@@ -84,6 +84,20 @@ func TestSentenceVariants(t *testing.T) {
 	}
 }
 
+func TestBrief(t *testing.T) {
+	const id = "j5o4uvcdhdu5fftvtw674lt2ti4"
+	for text, want := range map[string]string{
+		"job " + id + ": chunk 1 of n1 counts":               "job j5o4uvcdh: chunk 1 of n1 counts",
+		"run w" + id[1:] + " waits for l" + id[1:]:           "run w5o4uvcdh waits for l5o4uvcdh",
+		"x" + id + " " + id + "x " + id[:26] + " J" + id[1:]: "x" + id + " " + id + "x " + id[:26] + " J" + id[1:],
+		"": "",
+	} {
+		if got := Brief(text); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func FuzzSentence(f *testing.F) {
 	for _, k := range event.KindTable() {
 		body, err := json.Marshal(k.Body)

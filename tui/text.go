@@ -346,7 +346,7 @@ func (m *Model) last() string {
 		parts = append(parts, m.line.cause.Error())
 	}
 	if e, ok := m.said.latest(); ok && len(parts) == 0 && m.view != viewEvents {
-		parts = append(parts, e.HLC.Time().Format(time.TimeOnly)+"  "+present.Sentence(e.Source.Node, e.Kind, e.Body))
+		parts = append(parts, e.HLC.Time().Format(time.TimeOnly)+"  "+present.Brief(present.Sentence(e.Source.Node, e.Kind, e.Body)))
 	}
 	return m.cut(" " + strings.Join(parts, "  "))
 }

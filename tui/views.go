@@ -123,9 +123,10 @@ func eventsOf(list []event.Event, about event.Subject, all bool) (p page) {
 			continue
 		}
 		at := e.HLC.Time()
+		said := present.Sentence(e.Source.Node, e.Kind, e.Body)
 		row := []present.Cell{
 			{Text: at.Format(time.TimeOnly), Exact: present.Stamp(at)},
-			{Text: present.Sentence(e.Source.Node, e.Kind, e.Body)},
+			{Text: present.Brief(said), Exact: said},
 			{Text: string(e.Source.Node)},
 			{Text: present.TermOf(e.Seq)},
 			{Text: present.TermOf(uint64(e.Term))},

@@ -29,7 +29,7 @@ func FindJob(list []state.Job, text string) (job.ID, error) {
 	}
 	switch n := len(found); {
 	case n == 0:
-		return "", api.Errorf(api.CodeNotFound, "no job is called or begins with %q", text).WithHint("skein job ls")
+		return "", api.Errorf(api.CodeNotFound, "no job is called or begins with %q", text).WithHint("see `skein job ls`")
 	case n == 1:
 		return job.ID(found[0]), nil
 	case n > maxNamed:

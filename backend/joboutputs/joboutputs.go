@@ -44,7 +44,7 @@ func (o *Outputs) JobOutputs(_ context.Context, id job.ID) (api.JobOutputs, erro
 		}
 	})
 	if !known {
-		return out, api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("skein job ls")
+		return out, api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("see `skein job ls`")
 	}
 	return out, nil
 }
@@ -56,7 +56,7 @@ func (o *Outputs) OpenOutput(ctx context.Context, id job.ID, chunk int, name str
 	o.o.Log.View(func(s *state.State) { f, known = s.Output(id, chunk, name) })
 	if !known {
 		return f, nil, api.Errorf(api.CodeNotFound, "chunk %d of job %s has no output %.64q", chunk, id, name).
-			WithHint("skein job outputs %s", id)
+			WithHint("see `skein job outputs %s`", id)
 	}
 	r, err := o.o.Artefacts.Stream(ctx, f.Hash, f.Size, []cluster.NodeID{f.Worker})
 	if err != nil {
@@ -93,7 +93,7 @@ func (o *Outputs) CheckFiles(ctx context.Context, spec job.Spec, owner string) (
 		}
 		if _, here := o.o.Artefacts.Has(h); !here && (others || o.o.Artefacts.Fetch(ctx, h, nil) != nil) {
 			return nil, api.Errorf(api.CodeNotFound, "files: %s: %s is neither an output of a job of %s nor an upload", name, h, owner).
-				WithHint("upload it first: PUT /v1/artefacts, or skein job run --files NAME=PATH")
+				WithHint("upload it first: PUT /v1/artefacts, or `skein job run --files NAME=PATH`")
 		}
 		uploads = append(uploads, h)
 	}

@@ -341,7 +341,7 @@ func orElse(s, other string) string {
 func clip(s string, most int) string { return job.Clip(strings.ToValidUTF8(s, "?"), most) }
 
 func unknown(id event.LoadID) error {
-	return api.Errorf(api.CodeNotFound, "no load test %s", id).WithHint("skein load ls")
+	return api.Errorf(api.CodeNotFound, "no load test %s", id).WithHint("see `skein load ls`")
 }
 
 // await waits for a short time until this host's log says what the holder acknowledged.
@@ -417,7 +417,7 @@ func (l *Loads) LoadReport(ctx context.Context, id event.LoadID) (api.LoadReport
 	case !ok:
 		return api.LoadReport{}, unknown(id)
 	case r.Open():
-		return api.LoadReport{}, api.Errorf(api.CodeConflict, "the load test has not ended").WithHint("skein load watch %s", id)
+		return api.LoadReport{}, api.Errorf(api.CodeConflict, "the load test has not ended").WithHint("`skein load watch %s` follows it", id)
 	case r.Report.IsZero():
 		return api.LoadReport{}, api.Errorf(api.CodeConflict, "the load test has no report: %s", r.Why)
 	}

@@ -158,7 +158,7 @@ func (w *Runs) Schedule(ctx context.Context, id flow.ScheduleID) (api.Schedule, 
 	all, err := w.Schedules(ctx)
 	i := slices.IndexFunc(all.Schedules, func(s api.Schedule) bool { return s.ID == id })
 	if err != nil || i < 0 {
-		return api.Schedule{}, api.Errorf(api.CodeNotFound, "no schedule %s", id).WithHint("skein schedule ls")
+		return api.Schedule{}, api.Errorf(api.CodeNotFound, "no schedule %s", id).WithHint("see `skein schedule ls`")
 	}
 	return all.Schedules[i], nil
 }

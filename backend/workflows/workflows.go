@@ -366,7 +366,7 @@ func clipItem(item any) any {
 }
 
 func unknown(id flow.RunID) error {
-	return api.Errorf(api.CodeNotFound, "no run %s of a workflow", id).WithHint("skein workflow ls")
+	return api.Errorf(api.CodeNotFound, "no run %s of a workflow", id).WithHint("see `skein workflow ls`")
 }
 
 // problem turns an error about workflows into one that a user can act on; others are
@@ -376,23 +376,23 @@ func problem(err error) error {
 	case errors.Is(err, flow.ErrInvalid):
 		return api.Errorf(api.CodeInvalidJob, "%v", err).WithHint("see docs/workflows.md, and try it with --dry-run")
 	case errors.Is(err, runs.ErrUnknown):
-		return api.Errorf(api.CodeNotFound, "%v", err).WithHint("skein workflow ls")
+		return api.Errorf(api.CodeNotFound, "%v", err).WithHint("see `skein workflow ls`")
 	case errors.Is(err, runs.ErrKeyReused):
 		return api.Errorf(api.CodeConflict, "%v", err).WithHint("choose another --key")
 	case errors.Is(err, runs.ErrOver):
-		return api.Errorf(api.CodeConflict, "%v", err).WithHint("skein workflow retry begins what is not completed again")
+		return api.Errorf(api.CodeConflict, "%v", err).WithHint("`skein workflow retry` begins what is not completed again")
 	case errors.Is(err, runs.ErrOpen):
-		return api.Errorf(api.CodeConflict, "%v", err).WithHint("skein workflow stop ends it")
+		return api.Errorf(api.CodeConflict, "%v", err).WithHint("`skein workflow stop` ends it")
 	case errors.Is(err, runs.ErrMany):
 		return api.Errorf(api.CodeOverloaded, "%v: at most %d, and %d of one owner", err, runs.MaxOpen, runs.MaxOwnerOpen).WithHint("wait until one has ended")
 	case errors.Is(err, runs.ErrOverlap):
-		return api.Errorf(api.CodeConflict, "%v, and the workflow says that it is not to wait for them", err).WithHint("skein workflow ls shows them")
+		return api.Errorf(api.CodeConflict, "%v, and the workflow says that it is not to wait for them", err).WithHint("`skein workflow ls` shows them")
 	case errors.Is(err, runs.ErrNoSchedule):
-		return api.Errorf(api.CodeNotFound, "%v", err).WithHint("skein schedule ls")
+		return api.Errorf(api.CodeNotFound, "%v", err).WithHint("see `skein schedule ls`")
 	case errors.Is(err, runs.ErrManySchedules):
-		return api.Errorf(api.CodeInvalidJob, "%v: at most %d", err, flow.MaxSchedules).WithHint("skein schedule rm ends one that is not needed")
+		return api.Errorf(api.CodeInvalidJob, "%v: at most %d", err, flow.MaxSchedules).WithHint("`skein schedule rm` ends one that is not needed")
 	case errors.Is(err, runs.ErrNoStep):
-		return api.Errorf(api.CodeNotFound, "%v", err).WithHint("skein workflow status shows the steps")
+		return api.Errorf(api.CodeNotFound, "%v", err).WithHint("`skein workflow status` shows the steps")
 	case errors.Is(err, runs.ErrRounds):
 		return api.Errorf(api.CodeConflict, "%v", err).WithHint("submit it under another key")
 	}

@@ -64,7 +64,7 @@ func (Control) StopWorkflow(_ context.Context, actor string, _ flow.RunID, req a
 
 // RetryWorkflow refuses: it is open.
 func (Control) RetryWorkflow(context.Context, string, flow.RunID, api.WorkflowRetry) (api.Workflow, error) {
-	return api.Workflow{}, api.Errorf(api.CodeConflict, "run has not ended").WithHint("skein workflow stop ends it")
+	return api.Workflow{}, api.Errorf(api.CodeConflict, "run has not ended").WithHint("`skein workflow stop` ends it")
 }
 
 // Workflows lists it.
@@ -80,7 +80,7 @@ func (Control) Workflow(context.Context, flow.RunID) (api.Workflow, error) { ret
 // FindWorkflow finds it.
 func (Control) FindWorkflow(text, owner string) (flow.RunID, error) {
 	if owner != "" && owner != Owner || text != "risk" && !strings.HasPrefix(string(Run), text) {
-		return "", api.Errorf(api.CodeNotFound, "no run of a workflow is called or begins with %.64q", text).WithHint("skein workflow ls")
+		return "", api.Errorf(api.CodeNotFound, "no run of a workflow is called or begins with %.64q", text).WithHint("see `skein workflow ls`")
 	}
 	return Run, nil
 }
@@ -132,7 +132,7 @@ func (Control) Schedule(context.Context, flow.ScheduleID) (api.Schedule, error) 
 // FindSchedule finds it.
 func (Control) FindSchedule(text, owner string) (flow.ScheduleID, error) {
 	if owner != "" && owner != Owner || text != "nightly" && !strings.HasPrefix(string(Schedule), text) {
-		return "", api.Errorf(api.CodeNotFound, "no schedule is called or begins with %.64q", text).WithHint("skein schedule ls")
+		return "", api.Errorf(api.CodeNotFound, "no schedule is called or begins with %.64q", text).WithHint("see `skein schedule ls`")
 	}
 	return Schedule, nil
 }

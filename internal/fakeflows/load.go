@@ -61,7 +61,7 @@ func (Control) LoadLive(context.Context, event.LoadID, string, time.Duration) (a
 // FindLoad implements loads.Control.
 func (Control) FindLoad(text, owner string) (event.LoadID, error) {
 	if owner != "" && owner != Owner || text != "shop" && (text == "" || !strings.HasPrefix(string(Load), text)) {
-		return "", api.Errorf(api.CodeNotFound, "no load test is called or begins with %.64q", text).WithHint("skein load ls")
+		return "", api.Errorf(api.CodeNotFound, "no load test is called or begins with %.64q", text).WithHint("see `skein load ls`")
 	}
 	return Load, nil
 }

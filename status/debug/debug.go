@@ -43,7 +43,7 @@ func Files(from Source, r *http.Request) (api.DebugFiles, error) {
 		return api.DebugFiles{}, err
 	case !who.Ends.IsZero():
 		// A host that passes a token on could go on asking with it.
-		return api.DebugFiles{}, api.Errorf(api.CodeForbidden, "no token is good for this: sign the request").WithHint("skein --key FILE debug bundle")
+		return api.DebugFiles{}, api.Errorf(api.CodeForbidden, "no token is good for this: sign the request").WithHint("`skein --key FILE debug bundle`")
 	case who.Carried && node == "":
 		return api.DebugFiles{}, api.Errorf(api.CodeForbidden, "what one host is to gather of itself no other brings elsewhere")
 	}

@@ -91,7 +91,7 @@ func New(o Options) *Door {
 func (d *Door) unauthorized() *api.Problem {
 	p := api.Errorf(api.CodeUnauthorized, "no good proof of a user: this needs a signed request, or a token")
 	p.ServerTime = new(time.Now().UTC())
-	return p.WithHint("skein --key FILE, or `Authorization: Bearer $(skein auth token)`; the key must be that of a user who is not disabled, and the clock right")
+	return p.WithHint("`skein --key FILE`, or `Authorization: Bearer $(skein auth token)`; the key must be that of a user who is not disabled, and the clock right")
 }
 
 // Admit says who asks, and refuses who may not.
@@ -123,7 +123,7 @@ func (d *Door) Own(p Peer, id job.ID) *api.Problem {
 	if p.Only == "" || d.o.Owner(id) == p.Only {
 		return nil
 	}
-	return api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("skein job ls")
+	return api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("see `skein job ls`")
 }
 
 func (d *Door) forbidden(p Peer, rt Rule) *api.Problem {

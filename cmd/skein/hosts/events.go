@@ -201,7 +201,7 @@ func (p *eventPrinter) sentence(e api.Event) error {
 		p.day = day
 		fmt.Fprintln(p.Out, present.Cut(day, p.OutWidth))
 	}
-	_, err := fmt.Fprintln(p.Out, present.Cut(fmt.Sprintf("%s  %-4s  %s", at.Format(time.TimeOnly), e.Source.Node, what), p.OutWidth))
+	_, err := fmt.Fprintln(p.Out, present.Cut(fmt.Sprintf("%s  %-4s  %s", at.Format(time.TimeOnly), e.Source.Node, present.Brief(what)), p.OutWidth))
 	return err
 }
 
