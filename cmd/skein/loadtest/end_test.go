@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -130,5 +132,37 @@ func TestInterrupted(t *testing.T) {
 		if want := []string{"1 get 30", "1 pay 0", "1 get 12", "1 pay 0"}; !slices.Equal(lines, want) {
 			t.Errorf("%q, want %q", lines, want)
 		}
+	}
+}
+
+// TestRefusedByHosts: a plan that hosts do not carry is refused as one of this machine is, with what
+// they say.
+func TestRefusedByHosts(t *testing.T) {
+	dir, err := os.MkdirTemp("", "sk") // short enough for a socket's address
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // of a temporary directory
+	path := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", path) //nolint:noctx // at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.Method == http.MethodPut {
+			_ = json.NewEncoder(w).Encode(api.Artefact{Hash: cluster.Hash{1}})
+			return
+		}
+		w.WriteHeader(http.StatusConflict)
+		_ = json.NewEncoder(w).Encode(api.Errorf(api.CodeConflict, "0 of 1 hosts may take part: n1: load.enabled is false").WithHint("docs/load.md"))
+	}))
+	s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	defer s.Close()
+	code, out, errs := skein(t, "run", "--socket", path, "--rate", "5", "http://127.0.0.1:9/")
+	if code != cli.ExitUsage || !strings.Contains(errs, "n1: load.enabled is false") || !strings.Contains(errs, "hint: docs/load.md") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
