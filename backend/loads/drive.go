@@ -131,8 +131,9 @@ type part struct {
 	own     stat.Own
 	told    uint64 // behind the frames that were judged
 	last    stat.Gauges
-	heard   time.Time // when its last answer came
-	behind  time.Time // since when windows wait for it; zero: none does
+	redealt *gang.Redeal // that it was told of; nil: none
+	heard   time.Time    // when its last answer came
+	behind  time.Time    // since when windows wait for it; zero: none does
 }
 
 func (p *part) over() bool { return p.lost != "" || p.end != nil }

@@ -198,6 +198,55 @@ func TestGivesUpWithoutPlace(t *testing.T) {
 	}
 }
 
+// TestShareIsTakenOverOnce: a holder that finds that others were told to take over the share of a
+// host says from when on, and has nobody told or waited for again; where one was not told, all are.
+func TestShareIsTakenOverOnce(t *testing.T) {
+	var told atomic.Uint64
+	r, err := forward.New(forward.Options{Self: "n1", Lease: func() forward.Lease { return forward.Lease{Holder: "n1", Holding: true} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward.Handle(r, forward.LoadOffer, func(context.Context, forward.Asker, gang.Wanted) (gang.Offer, error) { return gang.Offer{}, nil })
+	forward.Handle(r, forward.LoadEnd, func(context.Context, forward.Asker, gang.End) (forward.None, error) { return forward.None{}, nil })
+	forward.Handle(r, forward.LoadRedeal, func(_ context.Context, _ forward.Asker, x gang.Redeal) (forward.None, error) {
+		told.Add(1)
+		return forward.None{}, x.Check()
+	})
+	text, err := calm().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := compile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range map[string]struct {
+		known *gang.Redeal
+		note  string
+		told  uint64
+	}{
+		"all of it":        {&gang.Redeal{Turn: 1, From: 230, Shares: []int{512}}, "from 23s on the others have the share of whom was lost", 0},
+		"a part of it":     {&gang.Redeal{Turn: 1, From: 230, Shares: []int{384, 128}}, "from 23s on the others have the share of whom was lost, but 25 % of the plan, which they may not send", 0},
+		"nobody was told":  {nil, "from 1m4s on the others have the share of whom was lost", 1},
+		"a turn before":    {&gang.Redeal{Turn: 0, From: 230, Shares: []int{512}}, "from 1m4s on", 1},
+		"what is no share": {&gang.Redeal{Turn: 1, From: 1 << 40, Shares: []int{512}}, "from 1m4s on", 1},
+	} {
+		if x.known != nil {
+			x.known.Run = event.NewLoadID("uid:1", "k")
+		}
+		told.Store(0)
+		going := &part{host: "n1", share: 1, most: 1000, stage: gang.Running, redealt: x.known, shelf: stat.NewShelf(1, 0, stat.MaxShelf)}
+		if err := going.shelf.Put(stat.Frame{At: 600, Span: 600, Bank: stat.NewBank(1, 0).Append(nil)}); err != nil {
+			t.Fatal(err)
+		}
+		d := &drive{id: event.NewLoadID("uid:1", "k"), news: make(chan struct{}), c: plan, l: &Loads{o: Options{Remote: r, Members: func() []cluster.NodeID { return []cluster.NodeID{"n1"} }}}, parts: []*part{going, {host: "n1", share: 1, lost: "killed"}}}
+		d.redistribute(t.Context(), event.LoadRun{Run: d.id}, 1)
+		if len(d.notes) != 1 || !strings.HasPrefix(d.notes[0], x.note) || len(d.marks) != 1 || told.Load() != x.told {
+			t.Errorf("%s: %q, %+v, told %d times, want %q", name, d.notes, d.marks, told.Load(), x.note)
+		}
+	}
+}
+
 // TestMuteHostIsLeftOut: a host that cannot answer while hosts are made ready is left out, and not
 // waited for as one that has something to do.
 func TestMuteHostIsLeftOut(t *testing.T) {

@@ -119,7 +119,7 @@ func (d *drive) watch(ctx context.Context, p *part) {
 
 // take takes in what a host counted.
 func (p *part) take(x gang.Counted) error {
-	p.stage = x.Stage
+	p.stage, p.redealt = x.Stage, x.Redeal
 	for _, f := range x.Frames {
 		if f.At > p.most {
 			return fmt.Errorf("%w: window %d of a run that has at most %d", stat.ErrWire, f.At, p.most)

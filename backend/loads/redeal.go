@@ -49,6 +49,10 @@ func (d *drive) redistribute(ctx context.Context, b event.LoadRun, turn int) {
 	if len(going) == 0 {
 		return
 	}
+	if from, rest, told := d.known(ctx, going, turn, len(d.parts)-len(gone)); told { // by a holder before this one
+		d.redealt(from, rest)
+		return
+	}
 	if !d.fenced(ctx, gone) {
 		return
 	}
@@ -91,6 +95,43 @@ func (d *drive) redistribute(ctx context.Context, b event.LoadRun, turn int) {
 			}
 		})
 	}
+	d.redealt(from, rest)
+}
+
+// known says what all who go on were told of a turn already, when so many were not lost; false: some
+// were not told.
+func (d *drive) known(ctx context.Context, going []*part, turn, left int) (from int, rest float64, ok bool) {
+	for until := time.Now().Add(askWait + askSpare); ; {
+		heard, told := 0, 0
+		var x gang.Redeal
+		d.mu.Lock()
+		for _, p := range going {
+			if p.stage != "" {
+				heard++
+			}
+			if p.redealt != nil && p.redealt.Check() == nil && p.redealt.Turn >= turn && p.redealt.From <= p.most {
+				told, x = told+1, *p.redealt
+			}
+		}
+		d.mu.Unlock()
+		if told == len(going) {
+			sum := 0
+			for _, s := range x.Shares {
+				sum += s
+			}
+			if len(x.Shares) > left {
+				rest = float64(x.Shares[len(x.Shares)-1]) / float64(max(1, sum))
+			}
+			return x.From, rest, true
+		}
+		if heard == len(going) || time.Now().After(until) || wait.For(ctx, look) != nil {
+			return 0, 0, false
+		}
+	}
+}
+
+// redealt notes from which window on others have the share of whom was lost, but for a part of the plan.
+func (d *drive) redealt(from int, rest float64) {
 	text := fmt.Sprintf("from %s on the others have the share of whom was lost", time.Duration(from)*stat.Step)
 	if rest > 0 {
 		text += fmt.Sprintf(", but %.3g %% of the plan, which they may not send", rest*100)

@@ -206,6 +206,8 @@ type Counted struct {
 	// Begins is the instant at which it begins by its host's clock; 0: it was not told.
 	Begins int64  `json:"begins,omitempty"`
 	Why    string `json:"why,omitempty"` // with Broken
+	// Redeal is the last that it was told of; nil: none.
+	Redeal *Redeal `json:"redeal,omitempty"`
 	// Heard and Now are when this was asked for and said by the host's clock.
 	Heard int64 `json:"heard,omitempty"`
 	Now   int64 `json:"now,omitempty"`

@@ -323,10 +323,10 @@ func (h *Host) Redeal(x gang.Redeal) error {
 		return errors.New("nothing is prepared")
 	case s.now() != gang.Armed && s.now() != gang.Running:
 		return fmt.Errorf("it is %s", s.now())
-	case x.Turn <= s.last.turn:
+	case s.last.redeal != nil && x.Turn <= s.last.redeal.Turn:
 		return nil
 	}
-	s.heard, s.last.turn = time.Now(), x.Turn
+	s.heard, s.last.redeal = time.Now(), &x
 	s.order(order{Redeal: &x})
 	return nil
 }
@@ -369,7 +369,7 @@ func (h *Host) Counted(ctx context.Context, a gang.Ask) gang.Counted {
 		s.heard = time.Now()
 		s.fence.told(a.After)
 		s.slewed(time.Duration(a.Slew))
-		out := gang.Counted{Stage: s.now(), Why: s.why, Begins: s.at}
+		out := gang.Counted{Stage: s.now(), Why: s.why, Begins: s.at, Redeal: s.last.redeal}
 		if a.Wait == 0 {
 			out.Extracted = s.extracted
 		}
@@ -417,8 +417,8 @@ type slice struct {
 
 // last is what the process was told last.
 type last struct {
-	turn int           // of a redeal
-	slew time.Duration // by how much windows end later
+	redeal *gang.Redeal  // nil: none
+	slew   time.Duration // by how much windows end later
 	// allowed is what it may; nil: there is none yet.
 	allowed *Allowed
 }

@@ -126,6 +126,46 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
+// TestRedealIsSaid: what a slice was told of others' shares a new holder hears from it.
+func TestRedealIsSaid(t *testing.T) {
+	h, err := New(Options{
+		Self: "n1", Argv: []string{"/bin/sh", "-c", `read x; echo '{"ready":{"series":1}}'; exec sleep 1000`}, Allowed: func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}} },
+		Never: func() []netip.Prefix { return nil }, Running: func() int { return 0 }, Logger: zerolog.Nop(),
+		Fetch: func(context.Context, cluster.Hash) ([]byte, error) { return []byte("{}"), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = h.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	deadline := time.Now().Add(time.Minute)
+	for ; !h.Up(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the host does not run")
+		}
+	}
+	run := event.NewLoadID("uid:1", "k")
+	p := gang.Prepare{Run: run, Attempt: 1, Owner: "uid:1", Bundle: cluster.Hash{1}, Shares: []int{1}}
+	for ready := (gang.Prepared{}); !ready.Ready; time.Sleep(time.Millisecond) {
+		if ready, err = h.Prepare(p); err != nil || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	if err := h.Start(gang.Start{Run: run, Attempt: 1, At: Clock()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []gang.Redeal{{Run: run, Turn: 1, From: 230, Shares: []int{2}}, {Run: run, Turn: 1, From: 500, Shares: []int{3}}} { // told again it changes nothing
+		if err := h.Redeal(x); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.Counted(t.Context(), gang.Ask{Run: run}); got.Redeal == nil || got.Redeal.From != 230 {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
 // TestMain is the process of TestUser as well: this program itself, as that of a daemon is.
 func TestMain(m *testing.M) {
 	if os.Getenv("SKEIN_TEST_NICE") != "" {
