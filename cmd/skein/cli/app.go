@@ -209,6 +209,14 @@ func (a *App) WithClient(ctx context.Context, f func(ctx context.Context, c *api
 	return f(ctx, c)
 }
 
+// Patiently is App.WithClient with a timeout that --timeout overrides.
+func Patiently(a *App, ctx context.Context, timeout time.Duration, f func(context.Context, *api.Client) error) error {
+	if !a.TimeoutSet {
+		a.Timeout = timeout
+	}
+	return a.WithClient(ctx, f)
+}
+
 // Limited bounds one request.
 func (a *App) Limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, a.Timeout)

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/cmd/skein/onion"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/offline"
 )
@@ -24,7 +25,7 @@ func Commands(a *cli.App, d Options) []*cobra.Command {
 		membersCommand(a),
 		leaseCommand(a, d),
 		meshCommand(a),
-		onionCommand(a),
+		onion.Command(a),
 		eventsCommand(a),
 		watchCommand(a),
 		waitCommand(a),

@@ -21,15 +21,7 @@ const departTime = 40 * time.Second
 // departs runs f with a client and the patience for a change that others take
 // part in.
 func departs(a *cli.App, ctx context.Context, f func(context.Context, *api.Client) error) error {
-	return patiently(a, ctx, departTime, f)
-}
-
-// patiently runs f with a client and a timeout that --timeout overrides.
-func patiently(a *cli.App, ctx context.Context, timeout time.Duration, f func(context.Context, *api.Client) error) error {
-	if !a.TimeoutSet {
-		a.Timeout = timeout
-	}
-	return a.WithClient(ctx, f)
+	return cli.Patiently(a, ctx, departTime, f)
 }
 
 func leaveCommand(a *cli.App) *cobra.Command {

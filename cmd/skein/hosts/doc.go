@@ -1,6 +1,6 @@
 // Package hosts has the commands about the cluster and its hosts, which ask a
-// daemon's socket: status, members, lease, mesh, onion, events, wait, token,
-// leave, remove, check.
+// daemon's socket: status, members, lease, mesh, events, wait, token, leave, remove,
+// check.
 //
 // Non-goals: what works without a daemon; that is in package local.
 //

@@ -1,4 +1,4 @@
-package hosts
+package onion
 
 import (
 	"context"
@@ -24,13 +24,14 @@ const maxKeyFile = 4096
 // verifyTime is above what the daemon gives each directory.
 const verifyTime = 20 * time.Second
 
-func onionCommand(a *cli.App) *cobra.Command {
+// Command is `skein onion`.
+func Command(a *cli.App) *cobra.Command {
 	return cli.Group("onion", "Onion addresses that every host serves",
-		onionStatus(a), onionInit(a), onionImport(a), onionExport(a), onionGrant(a), onionClients(a),
-		onionVerify(a), onionPublish(a), onionDrain(a), onionRotate(a), onionRemove(a))
+		status(a), create(a), importKey(a), exportKey(a), grant(a), clients(a),
+		verify(a), publish(a), drain(a), rotate(a), remove(a))
 }
 
-func onionStatus(a *cli.App) *cobra.Command {
+func status(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "The addresses, who publishes them, and what each host contributes", Args: cli.Exactly(0, ""),
 		Long: "Introduction points are counted three times: asked for is what a host's tor is to\n" +
@@ -77,7 +78,7 @@ func changed(a *cli.App, body any, format string, args ...any) error {
 	return nil
 }
 
-func onionInit(a *cli.App) *cobra.Command {
+func create(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "init", Short: "Create an onion address that every host serves", Args: cli.Exactly(0, ""),
 		Long: "The key is created on this host and stays there. Every host with onion.target serves\n" +
@@ -98,7 +99,7 @@ func onionInit(a *cli.App) *cobra.Command {
 	}
 }
 
-func onionImport(a *cli.App) *cobra.Command {
+func importKey(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "import FILE", Short: "Serve the address of an existing key", Args: cli.Exactly(1, "FILE"),
 		Long: "FILE is tor's hs_ed25519_secret_key, a directory that has one, or - for standard\n" +
@@ -202,7 +203,7 @@ func readKey(name string, in io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-func onionExport(a *cli.App) *cobra.Command {
+func exportKey(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "export ADDRESS DIR", Short: "Write the key of an address to a new directory", Args: cli.Exactly(2, "ADDRESS and DIR"),
 		Long: "DIR gets the files of a tor HiddenServiceDir, mode 0600. Whoever has them can take\n" +
@@ -228,7 +229,7 @@ func onionExport(a *cli.App) *cobra.Command {
 	}
 }
 
-func onionGrant(a *cli.App) *cobra.Command {
+func grant(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "grant ADDRESS NODE", Short: "Give a host the key of an address, so that it can publish", Args: cli.Exactly(2, "ADDRESS and NODE"),
 		Long: "The key is sent sealed to the identity of the host. It cannot be taken back: whoever\n" +
@@ -249,7 +250,7 @@ func onionGrant(a *cli.App) *cobra.Command {
 	}
 }
 
-func onionClients(a *cli.App) *cobra.Command {
+func clients(a *cli.App) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use: "clients ADDRESS [NAME=KEY...]", Short: "Say which clients may find an address; naming none opens it to all",
@@ -286,13 +287,13 @@ func onionClients(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-func onionVerify(a *cli.App) *cobra.Command {
+func verify(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "verify [ADDRESS]", Short: "Ask every directory for the descriptor that clients find", Args: cli.AtMostOne("address"),
 		Long: "Without ADDRESS, that of the cluster, if it serves only one. A directory has 15 s to\n" +
 			"answer, so this may take as long.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return patiently(a, cmd.Context(), verifyTime, func(ctx context.Context, c *api.Client) error {
+			return cli.Patiently(a, cmd.Context(), verifyTime, func(ctx context.Context, c *api.Client) error {
 				address, err := oneAddress(ctx, c, args)
 				if err != nil {
 					return err
@@ -314,7 +315,7 @@ func onionVerify(a *cli.App) *cobra.Command {
 	}
 }
 
-func onionPublish(a *cli.App) *cobra.Command {
+func publish(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "publish [ADDRESS]", Short: "Have new descriptors of an address made and posted now", Args: cli.AtMostOne("address"),
 		Long: "The host that publishes the address does it, whichever is asked, under its term.\n" +
@@ -356,7 +357,7 @@ func oneAddress(ctx context.Context, c *api.Client, args []string) (string, erro
 	}
 }
 
-func onionDrain(a *cli.App) *cobra.Command {
+func drain(a *cli.App) *cobra.Command {
 	var undo bool
 	cmd := &cobra.Command{
 		Use: "drain [NODE]", Short: "Take a host out of the descriptors while its tor still serves",
@@ -389,7 +390,7 @@ func onionDrain(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-func onionRotate(a *cli.App) *cobra.Command {
+func rotate(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "rotate", Short: "Give this host a new onion key of its own", Args: cli.Exactly(0, ""),
 		Long: "The addresses stay the same. This host has new introduction points within seconds;\n" +
@@ -407,7 +408,7 @@ func onionRotate(a *cli.App) *cobra.Command {
 	}
 }
 
-func onionRemove(a *cli.App) *cobra.Command {
+func remove(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove ADDRESS", Short: "Stop serving an address; its key stays", Args: cli.Exactly(1, "ADDRESS"),
 		RunE: func(cmd *cobra.Command, args []string) error {

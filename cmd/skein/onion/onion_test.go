@@ -1,4 +1,4 @@
-package hosts
+package onion
 
 import (
 	"encoding/json"
@@ -61,7 +61,7 @@ func TestVerifyIsPatient(t *testing.T) {
 	for _, given := range []bool{false, true} {
 		a := &cli.App{Timeout: time.Second, TimeoutSet: given}
 		a.Out, a.Err, a.Env = io.Discard, io.Discard, []string{"SKEIN_SOCKET=" + filepath.Join(t.TempDir(), "none")}
-		cmd := onionVerify(a)
+		cmd := verify(a)
 		cmd.SetArgs([]string{"x.onion"})
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		if err := cmd.ExecuteContext(t.Context()); err == nil {
