@@ -238,6 +238,7 @@ func TestFloodStarvesNobody(t *testing.T) {
 }
 
 func TestHeartbeatsFit(t *testing.T) {
+	large(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, cluster.ProfileLAN, 1, simnet.Link{})
 		long := func(i int) cluster.NodeID { return cluster.NodeID(fmt.Sprintf("h%02d-%s", i, strings.Repeat("x", 28))) }

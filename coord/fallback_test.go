@@ -99,6 +99,7 @@ func (w *world) onPath(way path.Way) bool {
 // services, alive to each other, with a holder, with streams and with records
 // that spread; what is too big waits. When the mesh is back they return to it.
 func TestFallback(t *testing.T) {
+	large(t)
 	synctest.Test(t, func(t *testing.T) {
 		w, o := newWorld(t, cluster.ProfileLAN, 1, lan), newOnions()
 		a, b, c := w.threeOnions(o)

@@ -24,6 +24,7 @@ const (
 // TestRoamingIsGossiped: host-c moves; host-a's device sees where to, and
 // host-b learns it from host-a, host-c too.
 func TestRoamingIsGossiped(t *testing.T) {
+	large(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, cluster.ProfileLAN, 1, lan)
 		hosts := w.many(3)

@@ -469,9 +469,9 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestManyRows: the chosen row is on the screen wherever it is, and a topic has a
+// TestManyRowsOfATopic: the chosen row is on the screen wherever it is, and a topic has a
 // bound.
-func TestManyRows(t *testing.T) {
+func TestManyRowsOfATopic(t *testing.T) {
 	m := started(Options{Color: true}, 60, 12, true)
 	var rows []api.Member
 	for i := range 500 {

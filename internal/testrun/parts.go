@@ -55,7 +55,8 @@ var withoutRace = []string{
 // Cases of coord of many simulated minutes (`large` there): they run without the
 // race detector, the others with it.
 const largeOfCoord = "^Test(Backends|BothSidesOfACutPublish|FloodsStarveNobody|LostRecordIsAnnouncedAgain|RevocationReachesAll|" +
-	"LossIsNoBlackHole|FiveHundredMembers|ShareBounds|LargeCluster|SizePassesDirect|OwnRecordReachesAll|Zones)$"
+	"LossIsNoBlackHole|FiveHundredMembers|ShareBounds|LargeCluster|SizePassesDirect|OwnRecordReachesAll|Zones|" +
+	"RoamingIsGossiped|Fallback|HeartbeatsFit)$"
 
 // withRace has the race detector look at all but the arithmetic of signatures, which
 // works on numbers of its own and half of which is assembly that it never sees: it
@@ -77,6 +78,8 @@ var slow = []struct{ pkg, cases string }{
 	{"./coord/distance", "^TestError$"},
 	{"./pressure/gate", "^TestGoodput$"},
 	{"./realtime", "^TestIdleIsQuiet$"},
+	{"./web", "^TestPlainHostile$"},
+	{"./tui", "^TestManyRowsOfATopic$"},
 	{"./store/redis", "^TestMutants$"},
 	{"./worker/executor", "^Test(GuestSeesOnlyItsChunk|FilesOfGuests)$"}, // its runner compiles a module of Go
 	{"./load/hook", "^TestCall$"},                                        // so does this, and the next
