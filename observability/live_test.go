@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/internal/require"
+	"github.com/skein-project/skein/internal/wasmtest"
 )
 
 // silent are the panels that show nothing of two hosts which have done one job, and why.
@@ -140,6 +141,7 @@ func newDaemon(t *testing.T, bin, dir, name string, port, gateway int) *running 
 	if err := os.WriteFile(h.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	wasmtest.Warm(t, filepath.Join(dir, name))
 	return h
 }
 

@@ -362,7 +362,7 @@ var testOnly = map[string][]string{
 	"internal/statetest":            {"config", "coord/join", "eventlog"},
 	"internal/tornet/tornettest":    {"internal/require", "internal/tornet"},
 	"internal/vmtest":               {"internal/require"},
-	"observability":                 {"internal/require"},
+	"observability":                 {"internal/require", "internal/wasmtest"},
 	"test/onion":                    {"api", "config", "coord/join", "daemon", "offline", "proxy", "publisher", "tor", "internal/clusterslot", "internal/onionnet", "internal/require", "internal/tornet", "internal/tornet/tornettest"},
 	"test/deb":                      {"internal/require", "internal/vmtest"},
 	"test/netns":                    {"api", "config", "coord/join", "coord/join/token", "daemon", "mesh", "internal/clusterslot", "internal/logaudit"},
