@@ -118,6 +118,10 @@ var longest = []string{
 	"./internal/nstest", "./worker/executor", "./outside", "./realtime", "./scheduler", "./store/postgres", "./load/h1", "./eventlog/replicate",
 }
 
+// Cases of ./internal/demo that take longest, most of it waiting: they begin beside the
+// first of the others, not behind them.
+const longClusters = "^Test(ScaleOut|ScaleOutAsAnybody|Centrifugo|LoadOnHosts|Zones|OutsideWorkers|RedisStore)$"
+
 // Packages that start clusters of real daemons, tor networks and guests.
 var clusters = []string{"./internal/demo", "./test/netns", "./test/onion", "./test/deb", "./internal/vmtest"}
 
@@ -156,6 +160,7 @@ func lanes(root string, list func(patterns ...string) ([]string, error), pkgs, r
 	}
 	testRaced := func(args ...string) []string { return test(slices.Concat(withRace, args)...) }
 	slowPkgs, slowNames := slowCases()
+	waiting := newJoint(root, "clusters", built, pkgs, clusters)
 	jointRace := newJoint(root, "race", slices.Concat(built, withRace), raced, slices.Concat(others, []string{"./coord"}))
 	jointPlain := newJoint(root, "plain", built, pkgs, slices.Concat(plain, slowPkgs, []string{"./coord"}))
 	shipped := []string{"SKEIN_BIN=" + filepath.Join(root, "bin")}
@@ -163,18 +168,19 @@ func lanes(root string, list func(patterns ...string) ([]string, error), pkgs, r
 	return []lane{
 		{parts: []part{
 			{name: "daemons, race", env: race, args: testRaced("-parallel="+beside, "-run="+racedClusters, "./internal/demo")},
-			{name: "daemons", env: shipped, args: test("-parallel="+beside, "-skip="+racedClusters, "./internal/demo")},
+			{name: "daemons", env: shipped, joint: waiting, args: test("-parallel="+beside, "-skip="+racedClusters+"|"+longClusters, "./internal/demo")},
 		}},
+		{parts: []part{{name: "daemons, long", env: shipped, joint: waiting, args: test("-parallel="+beside, "-run="+longClusters, "./internal/demo")}}},
 		{parts: []part{
-			{name: "onion", env: shipped, args: test("-parallel="+beside, "./test/onion")},
+			{name: "onion", env: shipped, joint: waiting, args: test("-parallel="+beside, "./test/onion")},
 			// Last: it compiles nfpm, builds packages and then emulates a guest.
-			{name: "package", args: test("./test/deb")},
+			{name: "package", joint: waiting, args: test("./test/deb")},
 		}},
 		{parts: []part{{name: "browser", dir: "web/browser", env: shipped, args: test("./...")}}},
 		// What it imports is the most that there is to compile.
 		{nice: computes, parts: []part{{name: "bench", dir: "bench", args: test("-short", "./...")}}},
-		{parts: []part{{name: "namespaces", env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
-		{nice: guests, first: true, parts: []part{{name: "guests", env: shipped, args: test("./internal/vmtest")}}},
+		{parts: []part{{name: "namespaces", env: shipped, joint: waiting, args: test("-parallel="+beside, "./test/netns")}}},
+		{nice: guests, first: true, parts: []part{{name: "guests", env: shipped, joint: waiting, args: test("./internal/vmtest")}}},
 		{nice: computes, parts: []part{
 			{name: "race", env: race, joint: jointRace, args: testRaced(append([]string{"-skip=" + slowNames}, others...)...)},
 		}},

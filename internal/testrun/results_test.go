@@ -217,7 +217,13 @@ func TestLanes(t *testing.T) {
 	ends("coord, race", true, "-skip="+largeOfCoord, "./coord")
 	ends("coord, large", false, "-run="+largeOfCoord, "./coord")
 	ends("daemons, race", true, "-run="+racedClusters, "./internal/demo")
-	ends("daemons", false, "-skip="+racedClusters, "./internal/demo")
+	ends("daemons", false, "-skip="+racedClusters+"|"+longClusters, "./internal/demo")
+	for name := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(longClusters, "^Test("), ")$"), "|") {
+		if regexp.MustCompile(racedClusters).MatchString("Test" + name) {
+			t.Errorf("Test%s would be run twice", name)
+		}
+	}
+	ends("daemons, long", false, "-run="+longClusters, "./internal/demo")
 	for _, part := range []string{"race", "coord, race"} {
 		if want := []string{"m/mesh", "m/coord"}; !slices.Equal(joined[part], want) {
 			t.Errorf("the program of part %s has %v, not %v", part, joined[part], want)
