@@ -251,7 +251,10 @@ func New(o Options) *Backend {
 			"config": bundle.Of(b.Config), "doctor": bundle.Of(b.Doctor), "jobs": bundle.Of(b.Jobs), "lease": bundle.Of(b.Lease),
 			"lease-history": bundle.Of(b.LeaseHistory), "log-snapshots": bundle.Of(b.Snapshots), "mesh": bundle.Of(b.Mesh), "status": bundle.Of(b.Status),
 			"members": bundle.Of(func(ctx context.Context) (api.Members, error) { return b.Members(ctx, true) }),
+			"onion":   bundle.Of(func(ctx context.Context) (api.Onion, error) { return b.Onion(ctx) }),
 			"voters":  bundle.Of(b.Voters), "workers": bundle.Of(b.Workers),
+			"overload":  bundle.Of(b.Overload),
+			"workflows": bundle.Of(func(ctx context.Context) (api.Workflows, error) { return b.Workflows(ctx) }),
 		},
 		Metrics: o.Metrics, Warnings: o.Warnings, Events: o.Events,
 	})})

@@ -99,7 +99,7 @@ func TestDebugBundle(t *testing.T) {
 	}
 	files := untar(t, out)
 	for _, name := range []string{
-		"n1/status.json", "n2/status.json", "n1/doctor.json", "n2/config.json", "n1/metrics.txt", "n2/metrics.txt", "n2/warnings.jsonl",
+		"n1/status.json", "n2/status.json", "n1/onion.json", "n2/overload.json", "n1/workflows.json", "n1/doctor.json", "n2/config.json", "n1/metrics.txt", "n2/metrics.txt", "n2/warnings.jsonl",
 		"n1/goroutine.txt", "n2/heap.pprof", "n1/cpu.pprof", "manifest.json",
 	} {
 		if _, ok := files[name]; !ok {
