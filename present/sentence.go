@@ -318,7 +318,7 @@ var sentences = map[event.Kind]sayer{
 	event.KindScheduleSet: of(func(_ cluster.NodeID, b event.ScheduleSet) string {
 		switch {
 		case b.Removed:
-			return fmt.Sprintf("schedule %s of %s is no more%s", b.Name, b.Owner, by(b.Actor))
+			return fmt.Sprintf("schedule %s of %s was removed%s", b.Name, b.Owner, by(b.Actor))
 		case b.Paused:
 			return fmt.Sprintf("schedule %s of %s is paused%s", b.Name, b.Owner, by(b.Actor))
 		}
@@ -363,7 +363,7 @@ var sentences = map[event.Kind]sayer{
 	}),
 	event.KindGroupSet: of(func(_ cluster.NodeID, b event.GroupSet) string {
 		if len(b.Members) == 0 {
-			return fmt.Sprintf("group %s is no more%s", b.Group, by(b.Actor))
+			return fmt.Sprintf("group %s was removed%s", b.Group, by(b.Actor))
 		}
 		return fmt.Sprintf("group %s has %s: %s%s", b.Group, count(len(b.Members), "member"), list(b.Members), by(b.Actor))
 	}),

@@ -62,7 +62,7 @@ func TestSentenceVariants(t *testing.T) {
 		"voters wanted: chosen by the holder, by uid:0@n1":                                    {event.KindVotersSet, event.VotersSet{Auto: true, Actor: "uid:0@n1"}},
 		"voters wanted: n1, mode quorum, forced: n2, n3 left behind, by uid:0@n1":             {event.KindVotersSet, event.VotersSet{Voters: []cluster.NodeID{"n1"}, Mode: cluster.ModeQuorum, Forced: true, Previous: []cluster.NodeID{"n2", "n3"}, Actor: "uid:0@n1"}},
 		"7 jobs forgotten: a, b, c, d, e and 2 more":                                          {event.KindJobsForgotten, event.JobsForgotten{Jobs: []job.ID{"a", "b", "c", "d", "e", "f", "g"}}},
-		"group render is no more, by uid:0@n1":                                                {event.KindGroupSet, event.GroupSet{Group: "render", Actor: "uid:0@n1"}},
+		"group render was removed, by uid:0@n1":                                               {event.KindGroupSet, event.GroupSet{Group: "render", Actor: "uid:0@n1"}},
 		"user ann is disabled, by uid:0@n1":                                                   {event.KindUserSet, event.UserSet{Name: "ann", Role: "viewer", Disabled: true, Actor: "uid:0@n1"}},
 		"n4 is nobody's in particular, by uid:0@n1":                                           {event.KindHostOwnerSet, event.HostOwnerSet{Node: "n4", Actor: "uid:0@n1"}},
 		"outside worker w-x is node:n1's, trusted as a host is, in zone outside, by uid:0@n1": {event.KindWorkerEnrolled, event.WorkerEnrolled{Worker: "w-x", Owner: "node:n1", Trusted: true, Actor: "uid:0@n1"}},

@@ -225,9 +225,9 @@ func TestShareIsTakenOverOnce(t *testing.T) {
 		note  string
 		told  uint64
 	}{
-		"all of it":        {&gang.Redeal{Turn: 1, From: 230, Shares: []int{512}}, "from 23s on the others have the share of whom was lost", 0},
-		"a part of it":     {&gang.Redeal{Turn: 1, From: 230, Shares: []int{384, 128}}, "from 23s on the others have the share of whom was lost, but 25 % of the plan, which they may not send", 0},
-		"nobody was told":  {nil, "from 1m4s on the others have the share of whom was lost", 1},
+		"all of it":        {&gang.Redeal{Turn: 1, From: 230, Shares: []int{512}}, "from 23s on the others carry the share of the lost", 0},
+		"a part of it":     {&gang.Redeal{Turn: 1, From: 230, Shares: []int{384, 128}}, "from 23s on the others carry the share of the lost, but 25 % of the plan, which they may not send", 0},
+		"nobody was told":  {nil, "from 1m4s on the others carry the share of the lost", 1},
 		"a turn before":    {&gang.Redeal{Turn: 0, From: 230, Shares: []int{512}}, "from 1m4s on", 1},
 		"what is no share": {&gang.Redeal{Turn: 1, From: 1 << 40, Shares: []int{512}}, "from 1m4s on", 1},
 	} {

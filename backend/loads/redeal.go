@@ -132,7 +132,7 @@ func (d *drive) known(ctx context.Context, going []*part, turn, left int) (from 
 
 // redealt notes from which window on others have the share of whom was lost, but for a part of the plan.
 func (d *drive) redealt(from int, rest float64) {
-	text := fmt.Sprintf("from %s on the others have the share of whom was lost", time.Duration(from)*stat.Step)
+	text := fmt.Sprintf("from %s on the others carry the share of the lost", time.Duration(from)*stat.Step)
 	if rest > 0 {
 		text += fmt.Sprintf(", but %.3g %% of the plan, which they may not send", rest*100)
 	}

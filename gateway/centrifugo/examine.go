@@ -214,7 +214,7 @@ func strange(ctx context.Context, url, page string) error {
 			tell(nil)
 			return
 		}
-		tell(advice.New(fmt.Sprintf("it refuses who shows no token by itself, with %d %.100s: it asks no gateway", e.Code, e.Reason), printed))
+		tell(advice.New(fmt.Sprintf("it refuses clients without a token by itself, with %d %.100s: it asks no gateway", e.Code, e.Reason), printed))
 	})
 	c.OnConnected(func(centrifuge.ConnectedEvent) {
 		tell(advice.New("it lets in who shows no token, and asks no gateway", printed))

@@ -221,7 +221,7 @@ func TestLoadOnHosts(t *testing.T) {
 	// report says so.
 	from, less := time.Duration(0), 0.0
 	for _, n := range doc.Notes {
-		if text, ok := strings.CutPrefix(n, "from "); ok && strings.Contains(n, "the others have the share of whom was lost") {
+		if text, ok := strings.CutPrefix(n, "from "); ok && strings.Contains(n, "the others carry the share of the lost") {
 			from, _ = time.ParseDuration(strings.Fields(text)[0])
 			if _, part, some := strings.Cut(text, ", but "); some { // a host that did not answer then has what it had
 				percent, _ := strconv.ParseFloat(strings.Fields(part)[0], 64)

@@ -160,7 +160,7 @@ func (s *slice) hear(out io.Reader) error {
 	for lines.Scan() {
 		var x said
 		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
-			return fmt.Errorf("the engine says what is none of it: %w", err)
+			return fmt.Errorf("the engine says something unexpected: %w", err)
 		}
 		if x.Failed != "" {
 			return errors.New(x.Failed)

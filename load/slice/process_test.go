@@ -28,7 +28,7 @@ import (
 // is free again.
 func TestEngineOutOfItsMind(t *testing.T) {
 	for script, want := range map[string]string{
-		`while :; do echo nonsense; done`:               "says what is none of it",
+		`while :; do echo nonsense; done`:               "says something unexpected",
 		`exec tr '\0' x </dev/zero`:                     "token too long",
 		`echo '{"frame":{"first":5}}'; exec sleep 1000`: "",
 		`exit 3`: "the engine",

@@ -159,7 +159,7 @@ func scheduleRemove(a *cli.App) *cobra.Command {
 				if err := c.RemoveSchedule(ctx, args[0]); err != nil {
 					return err
 				}
-				a.Note("schedule %s is no more", args[0])
+				a.Note("schedule %s is removed", args[0])
 				return nil
 			})
 		},
