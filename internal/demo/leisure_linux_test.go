@@ -13,13 +13,13 @@ import (
 
 // A process that computes runs for one part of its time in so many.
 const (
-	leisure       = 4
-	leisurePeriod = 100 * time.Millisecond
+	leisure       = 8
+	leisurePeriod = 160 * time.Millisecond
 )
 
 // leisurely has whatever computes chunks in this test stand still for most of the time,
 // as on a computer that does something else as well, and returns in how many parts of a
-// job it then does one: a job that only has to last takes a quarter of a processor's time
+// job it then does one: a job that only has to last takes an eighth of a processor's time
 // to do so, whatever else the machine does. In full nothing stands still.
 //
 // It is for processes whose command, or that of their parent, names a file of the test's
