@@ -148,7 +148,7 @@ func meshKeys() []key {
 				"Where endpoints of hosts are looked for, at most 8: \"dns:NAME[:PORT]\" its addresses,",
 				"\"srv:_skein._udp.NAME\" the targets of a service, \"file:PATH\" lines ADDRESS[:PORT]. They",
 				"are tried by a host that joins, beside those of its token, and for a peer that answers",
-				"nowhere else. Who is there has to have the key.",
+				"nowhere else. Whoever answers there must have the key.",
 			},
 			parse: func(s string) (any, error) { return splitList(s), nil },
 			set:   func(c *Fixed, v any) (err error) { c.Join.Discover, err = source.List(v); return err },

@@ -70,7 +70,7 @@ func loadKeys() []key {
 		stringKey("load.secrets_dir", func(c *Live) *string { return &c.LoadTests.Secrets }, optionalPath,
 			"Directory of secrets for ${secret.NAME}, a file for each. Empty: none."),
 		stringKey("load.user", func(c *Live) *string { return &c.LoadTests.User }, groupName,
-			"User whose rights the process has that sends the requests; only root can give them. Files",
+			"User whose rights the process that sends the requests has; only root can give them. Files",
 			"of secrets_dir are read with those. Empty: the daemon's own."),
 	}
 }

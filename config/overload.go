@@ -11,10 +11,10 @@ func (l Live) OverloadDelay() time.Duration {
 func overloadKeys() []key {
 	return []key{
 		boolKey("overload.enabled", func(c *Live) *bool { return &c.OverloadEnabled },
-			"Whether this host takes less on while it is overloaded: docs/overload.md. Without, it",
-			"is measured all the same."),
+			"Whether this host takes on less while it is overloaded: docs/overload.md. It is measured",
+			"either way."),
 		intKey("overload.delay_ms", func(c *Live) *int64 { return &c.OverloadDelayMS }, 5, 10_000,
-			"This host is overloaded from where on everything waits for so long, or for three times",
-			"as long as usual, in milliseconds; what the lease needs counts from two fifths of it on."),
+			"This host is overloaded once everything waits this long, in milliseconds, or three times",
+			"as long as usual if that is more; for what the lease needs, from two fifths of it on."),
 	}
 }

@@ -41,7 +41,7 @@ type HostDisk struct {
 // ZoneHealth is written by the holder when a zone got better or worse, where one of the
 // two is degraded or unhealthy.
 type ZoneHealth struct {
-	Zone   string `json:"zone"`          // which
+	Zone   string `json:"zone"`          // the zone
 	Health string `json:"health"`        // healthy, busy, degraded or unhealthy
 	Was    string `json:"was"`           // the same before, or unknown: a term has begun
 	Why    string `json:"why,omitempty"` // in words; none: it is healthy
@@ -336,7 +336,7 @@ type Register interface {
 // JobZones says in which zones what has not begun of a job runs from now on: one of those
 // that were chosen for it is lost. The latest event decides.
 type JobZones struct {
-	Job    job.ID   `json:"job"`    // which
+	Job    job.ID   `json:"job"`    // its id
 	Zones  []string `json:"zones"`  // all of them, sorted
 	Reason string   `json:"reason"` // why it does not stay where it was
 }

@@ -116,11 +116,11 @@ type ScheduleSet struct {
 	Owner    string          `json:"owner"`                // whose it is, and whose its runs are, "uid:1000"
 	Name     string          `json:"name"`                 // what the owner calls it
 	Cron     string          `json:"cron,omitempty"`       // when: minute, hour, day of the month, month, day of the week
-	Zone     string          `json:"zone,omitempty"`       // of these times; none: UTC
-	Missed   flow.Missed     `json:"missed,omitempty"`     // what becomes of times that nobody kept: skip, last or all
+	Zone     string          `json:"zone,omitempty"`       // the time zone of these; none: UTC
+	Missed   flow.Missed     `json:"missed,omitempty"`     // what becomes of missed times: skip, last or all
 	Overlap  flow.Overlap    `json:"overlap,omitempty"`    // what becomes of a run while the one before goes on
 	Paused   bool            `json:"paused,omitempty"`     // nothing begins
-	Removed  bool            `json:"removed,omitempty"`    // it is no more
+	Removed  bool            `json:"removed,omitempty"`    // it was removed
 	Since    int64           `json:"since"`                // nothing up to then is due, in seconds since the Unix epoch
 	Def      json.RawMessage `json:"definition,omitempty"` // of the workflow, whole; at most 256 KiB
 	Params   json.RawMessage `json:"params,omitempty"`     // the value of each parameter
@@ -135,7 +135,7 @@ type ScheduleFired struct {
 	At       int64           `json:"at"`                // the time, in seconds since the Unix epoch
 	Run      flow.RunID      `json:"run,omitempty"`     // that began
 	Skipped  string          `json:"skipped,omitempty"` // why none did
-	Missed   int             `json:"missed,omitempty"`  // how many times before it got no run, as nobody kept them
+	Missed   int             `json:"missed,omitempty"`  // how many earlier times were missed, and got no run
 }
 
 // Weight is an upper bound of the encoded size, in bytes.

@@ -132,11 +132,11 @@ func KindTable() []KindInfo {
 			HostDisk{State: "low", Free: 900 << 20, Log: 3 << 30},
 		},
 		{
-			KindHostLoad, Fact, "every host", "it is overloaded, or is not any more: it got to another level, one of the two high or above",
+			KindHostLoad, Fact, "every host", "its level of load changed, and the old or the new one is high or above",
 			HostLoad{Level: "high", Was: "elevated", Signal: "work delay", Score: 4.5},
 		},
 		{
-			KindZoneHealth, Fact, "the holder", "a zone is healthy, busy, degraded or unhealthy, and was something else, of which one is degraded or unhealthy",
+			KindZoneHealth, Fact, "the holder", "the health of a zone changed, to or from degraded or unhealthy",
 			ZoneHealth{Zone: "fra", Health: "unhealthy", Was: "healthy", Why: "none of 3 hosts is alive", Hosts: 3},
 		},
 		{
@@ -289,7 +289,7 @@ func KindTable() []KindInfo {
 			Run: "w7xk2", Round: 1, State: flow.Failed, Reason: "step price: exit 3",
 		}},
 		{KindFlowsForgotten, Authority | Essential, "the holder", "runs that ended long ago are forgotten", WorkflowsForgotten{Runs: []flow.RunID{"w7xk2"}}},
-		{KindScheduleSet, Authority, "the holder", "somebody said when a workflow is to run by itself, or that it is not to any more", ScheduleSet{
+		{KindScheduleSet, Authority, "the holder", "somebody set when a workflow runs by itself, or ended that", ScheduleSet{
 			Schedule: "s2kq6", Owner: "uid:1000", Name: "nightly", Cron: "30 2 * * *", Zone: "Europe/Berlin", Missed: flow.MissedLast,
 			MissedSeconds: flow.DefaultMissed, Overlap: flow.OverlapSkip, Since: 1767225600, Params: json.RawMessage("{}"), Actor: "uid:1000@n1",
 			Def: json.RawMessage(`{"name":"sweep","step":[{"name":"price","job":{"executor":"exec","program":"price","iterations":1}}]}`),
@@ -306,7 +306,7 @@ func KindTable() []KindInfo {
 			GroupSet{Group: "render", Members: []string{"node:n4", "uid:1000"}, Actor: "uid:0@n1"},
 		},
 		{
-			KindReservationSet, Authority, "the holder", "an operator said for whose jobs slots of a zone are kept, or that they are not any more",
+			KindReservationSet, Authority, "the holder", "an operator set for whose jobs slots of a zone are kept, or ended that",
 			ReservationSet{Name: "nightly", Owner: "user:eve", Zone: "eu", Slots: 8, Until: 1767225600, Actor: "uid:0@n1"},
 		},
 		{
@@ -357,7 +357,7 @@ func KindTable() []KindInfo {
 			ChunkExtended{Job: "j2kq6", Chunk: 3, Attempt: 1, Worker: "n2", AskedSeconds: 90, Seconds: 30, Reason: "the last frame is large"},
 		},
 		{
-			KindChunkSaved, Authority, "the holder", "an attempt saved how far it is; the next one at its chunk goes on from there",
+			KindChunkSaved, Authority, "the holder", "an attempt saved how far it is; the next one at its chunk continues from there",
 			ChunkCheckpointed{Job: "j2kq6", Chunk: 3, Attempt: 1, Worker: "n2", Checkpoint: job.Checkpoint{File: job.File{Hash: cluster.Hash{3}, Size: 4096}, Done: 700}},
 		},
 		{KindChunksReleased, Authority, "the holder", "an operator lets chunks that were given up be tried again", ChunksReleased{

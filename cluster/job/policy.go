@@ -69,7 +69,7 @@ type Policy struct {
 	// FirstIteration is the index of the job's first iteration, as its chunks are
 	// told; none: 0.
 	FirstIteration uint64 `json:"first_iteration,omitempty"`
-	Logs           Logs   `json:"logs,omitempty"`     // of whose attempts the words are kept: none, failed or all; none set: failed
+	Logs           Logs   `json:"logs,omitempty"`     // which attempts' standard error is kept: none, failed or all; none set: failed
 	RetryOf        ID     `json:"retry_of,omitempty"` // the job whose chunks without a result it computes
 	// After are jobs that must have ended before: "ID", which must have completed,
 	// "ID:failed" or "ID:done". It is skipped once one of them has ended otherwise.
