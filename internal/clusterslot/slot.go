@@ -23,7 +23,7 @@ const Variable = "SKEIN_TEST_CLUSTERS"
 const Waited = "waited for a cluster slot: "
 
 // pause is the time between two looks for a free slot.
-const pause = 50 * time.Millisecond
+const pause = 150 * time.Millisecond
 
 // Slot is the right to keep one cluster alive, and the ports that go with it.
 type Slot struct {
@@ -84,7 +84,7 @@ func (s *Slot) Port() (int, error) {
 func number() (int, error) {
 	text := os.Getenv(Variable)
 	if text == "" {
-		return min(2*runtime.NumCPU(), 100), nil
+		return min(3*runtime.NumCPU(), 100), nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 100 {

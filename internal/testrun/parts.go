@@ -70,7 +70,7 @@ var withRace = []string{"-race", "-gcflags=crypto/internal/fips140/edwards25519/
 // of which is a process. They run without it; with it run the other cases, which go
 // through the same code, and `make prove-race` runs these with it too.
 var slow = []struct{ pkg, cases string }{
-	{"./mesh", "^TestFakeTime$/^(Cut|Crossing|DeadPeer|Rotate|RotateBadly)$"},
+	{"./mesh", "^TestFakeTime$/^(Cut|Crossing|DeadPeer|Loss|Rotate|RotateBadly)$"},
 	{"./eventlog", "^Test(CrashAtEveryByte|BitFlips|RecoveryOfAMillion|DamageIsMendedAsTheErrorSays|DeletedChainsComeBack|" +
 		"PowerLoss|PowerLossOfSnapshots|PowerLossWhileFetching|ClusterSimulation|IndexFindsWhatIsThere|Rewind|RewindFromSnapshot)$"},
 	{"./scheduler", "^Test(Model|Outsiders|HostileVisitors|FlowHolderDiesAtEveryEvent|HolderDiesInAFlow|Attacks|Overlap|ScheduleInAZone|ZonesFarApart|FlowsOfAnOwner|HolderDiesAtATime)$"},
@@ -119,7 +119,7 @@ var longest = []string{
 }
 
 // Cases of ./internal/demo that take longest, most of it waiting: they begin beside the
-// first of the others, not behind them.
+// first of the others, not behind them, some of which must be alone among these.
 const longClusters = "^Test(ScaleOut|ScaleOutAsAnybody|Centrifugo|LoadOnHosts|Zones|OutsideWorkers|RedisStore)$"
 
 // Packages that start clusters of real daemons, tor networks and guests.
@@ -166,10 +166,9 @@ func lanes(root string, list func(patterns ...string) ([]string, error), pkgs, r
 	shipped := []string{"SKEIN_BIN=" + filepath.Join(root, "bin")}
 	race := []string{"SKEIN_BIN=" + filepath.Join(root, "bin", "race")}
 	return []lane{
-		{parts: []part{
-			{name: "daemons, race", env: race, args: testRaced("-parallel="+beside, "-run="+racedClusters, "./internal/demo")},
-			{name: "daemons", env: shipped, joint: waiting, args: test("-parallel="+beside, "-skip="+racedClusters+"|"+longClusters, "./internal/demo")},
-		}},
+		// How many of these clusters live at once, clusterslot says.
+		{parts: []part{{name: "daemons, race", env: race, args: testRaced("-parallel="+beside, "-run="+racedClusters, "./internal/demo")}}},
+		{parts: []part{{name: "daemons", env: shipped, joint: waiting, args: test("-parallel="+beside, "-skip="+racedClusters+"|"+longClusters, "./internal/demo")}}},
 		{parts: []part{{name: "daemons, long", env: shipped, joint: waiting, args: test("-parallel="+beside, "-run="+longClusters, "./internal/demo")}}},
 		{parts: []part{
 			{name: "onion", env: shipped, joint: waiting, args: test("-parallel="+beside, "./test/onion")},
