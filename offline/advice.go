@@ -143,6 +143,8 @@ func adviseCommand(err error) error {
 		return &hinted{error: err, hint: "become root, or the user of the daemon"}
 	case errors.Is(err, fs.ErrExist):
 		return &hinted{error: err, hint: "name a file that does not exist yet"}
+	case errors.Is(err, join.ErrNotInitialised): // whoever asks for what a member has is about to begin nothing
+		return &hinted{error: err, hint: "this needs the state directory of a member: name it with --state-dir, or its configuration with --config", final: true}
 	}
 	return advise(err)
 }

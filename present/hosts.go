@@ -118,7 +118,7 @@ func Hosts(m api.Members, workers []api.Worker) Table {
 		slots, speed := Cell{Text: Unknown}, Cell{Text: Unknown}
 		// The holder counts both, and one that is suspect keeps its chunks until it is dead.
 		// What a host has beyond its slots waits there.
-		if w, ok := of[x.Node]; ok && (x.Self || answers(x.State) || x.State == cluster.Suspect) {
+		if w, ok := of[x.Node]; ok && w.Slots > 0 && (x.Self || answers(x.State) || x.State == cluster.Suspect) {
 			slots.Text, speed = strconv.Itoa(min(w.Assigned, w.Slots))+"/"+strconv.Itoa(w.Slots), rate(w.RatePerSecond)
 		}
 		t.Rows[i] = append(t.Rows[i], slots, speed)

@@ -60,6 +60,7 @@ func TestOldIsNotNew(t *testing.T) {
 		{"suspect host", hosts(cluster.Suspect, false), "SLOTS", "2/8"}, // what the holder counts
 		{"suspect host", hosts(cluster.Suspect, false), "RATE", "150M/s"},
 		{"dead host", hosts(cluster.Dead, false), "SLOTS", "-"},
+		{"host that has not told its slots", Hosts(api.Members{Members: []api.Member{{Node: "n3", State: cluster.Suspect}}}, []api.Worker{{Node: "n3", Assigned: 2}}), "SLOTS", "-"},
 		{"dead host", hosts(cluster.Dead, false), "RATE", "-"},
 		{"dead host", hosts(cluster.Dead, false), "RTT", "-"},
 		{"stopped host", hosts(cluster.Dead, true), "STATE", "stopped"},
