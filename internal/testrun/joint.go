@@ -128,8 +128,8 @@ func (r *results) jointly(ctx context.Context, l lane, p part) time.Duration {
 	var todo []*exec.Cmd
 	for _, pattern := range patterns {
 		if in, ok := p.joint.has(pattern); ok {
-			cmd := run(slices.Concat([]string{strings.TrimSpace(string(converter)), "-t", "-p", in.ImportPath,
-				p.joint.program(in), "-test.v=test2json", "-test.paniconexit0"}, flags)...)
+			program := []string{strings.TrimSpace(string(converter)), "-t", "-p", in.ImportPath, p.joint.program(in), "-test.v=test2json", "-test.paniconexit0"}
+			cmd := run(slices.Concat(program, flags)...)
 			cmd.Dir = in.Dir
 			todo = append(todo, cmd)
 		} else {
@@ -221,12 +221,11 @@ func (j *joint) make(run func(argv ...string) error) error {
 
 // jointPackage is what the text of a joint program says of a package.
 type jointPackage struct {
-	Name            string // of its program
-	Paths           []string
-	Main            string // its TestMain, with the package's name
-	Tests, Fuzzs    []string
-	Examples        []jointExample
-	inside, outside string // names of the imported packages
+	Name         string // of its program
+	Paths        []string
+	Main         string // its TestMain, with the package's name
+	Tests, Fuzzs []string
+	Examples     []jointExample
 }
 
 type jointExample struct {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -60,7 +61,7 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	all, err := lanes(root, func(patterns ...string) ([]string, error) { return goList(ctx, patterns...) }, pkgs, raced, single)
+	all, err := lanes(root, func(patterns ...string) ([]string, error) { return matching(root, pkgs, patterns) }, pkgs, raced, single)
 	if err != nil {
 		return false, err
 	}
@@ -110,9 +111,22 @@ func (r *results) again(ctx context.Context, all []lane) {
 	}
 }
 
-func goList(ctx context.Context, args ...string) ([]string, error) {
-	out, err := goListed(ctx, args...)
-	return strings.Fields(string(out)), err
+// matching returns the packages that go would list for patterns below root.
+func matching(root string, pkgs []goPackage, patterns []string) (out []string, err error) {
+	for _, pattern := range patterns {
+		dir, tree := strings.CutSuffix(pattern, "/...")
+		dir = filepath.Join(root, dir)
+		found := false
+		for _, p := range pkgs {
+			if p.Dir == dir || tree && strings.HasPrefix(p.Dir, dir+string(filepath.Separator)) {
+				found, out = true, append(out, p.ImportPath)
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("no package matches %s", pattern)
+		}
+	}
+	return out, nil
 }
 
 func goListed(ctx context.Context, args ...string) ([]byte, error) {

@@ -181,8 +181,10 @@ func TestLanes(t *testing.T) {
 	}
 	tested := []string{"x_test.go"}
 	packages := []goPackage{
-		{ImportPath: "m/coord", Name: "coord", Dir: "/coord", TestGoFiles: tested}, {ImportPath: "m/internal/demo", Name: "demo", TestGoFiles: tested},
-		{ImportPath: "m/lease", Name: "lease", XTestGoFiles: tested}, {ImportPath: "m/mesh", Name: "mesh", Dir: "/mesh", TestGoFiles: tested},
+		{ImportPath: "m/coord", Name: "coord", Dir: "/coord", TestGoFiles: tested},
+		{ImportPath: "m/internal/demo", Name: "demo", TestGoFiles: tested},
+		{ImportPath: "m/lease", Name: "lease", XTestGoFiles: tested},
+		{ImportPath: "m/mesh", Name: "mesh", Dir: "/mesh", TestGoFiles: tested},
 		{ImportPath: "m/mesh/topo", Name: "topo", TestGoFiles: tested},
 	}
 	all, err := lanes("/", list, packages, packages, []string{"m/mesh/topo", "m/lease", "m/internal/demo"})
@@ -242,6 +244,24 @@ func TestLanes(t *testing.T) {
 	}
 	if _, err := named(all, func(string) bool { return false }); err == nil {
 		t.Error("no part at all is fine")
+	}
+}
+
+// TestMatching: patterns choose as go list has them, in their order; one that chooses nothing
+// would leave tests out.
+func TestMatching(t *testing.T) {
+	pkgs := []goPackage{{ImportPath: "m/a", Dir: "/m/a"}, {ImportPath: "m/a/b", Dir: "/m/a/b"}, {ImportPath: "m/ab", Dir: "/m/ab"}}
+	for _, c := range []struct{ patterns, want []string }{
+		{[]string{"./..."}, []string{"m/a", "m/a/b", "m/ab"}},
+		{[]string{"./ab", "./a/..."}, []string{"m/ab", "m/a", "m/a/b"}},
+		{[]string{"./a"}, []string{"m/a"}},
+	} {
+		if got, err := matching("/m", pkgs, c.patterns); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%q: %q, %v", c.patterns, got, err)
+		}
+	}
+	if got, err := matching("/m", pkgs, []string{"./a", "./c"}); err == nil {
+		t.Errorf("a package that is not there: %q", got)
 	}
 }
 
