@@ -210,7 +210,7 @@ func (a *App) WithClient(ctx context.Context, f func(ctx context.Context, c *api
 }
 
 // Patiently is App.WithClient with a timeout that --timeout overrides.
-func Patiently(a *App, ctx context.Context, timeout time.Duration, f func(context.Context, *api.Client) error) error {
+func Patiently(ctx context.Context, a *App, timeout time.Duration, f func(context.Context, *api.Client) error) error {
 	if !a.TimeoutSet {
 		a.Timeout = timeout
 	}

@@ -21,7 +21,7 @@ const departTime = 40 * time.Second
 // departs runs f with a client and the patience for a change that others take
 // part in.
 func departs(a *cli.App, ctx context.Context, f func(context.Context, *api.Client) error) error {
-	return cli.Patiently(a, ctx, departTime, f)
+	return cli.Patiently(ctx, a, departTime, f)
 }
 
 func leaveCommand(a *cli.App) *cobra.Command {

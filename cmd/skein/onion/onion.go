@@ -293,7 +293,7 @@ func verify(a *cli.App) *cobra.Command {
 		Long: "Without ADDRESS, that of the cluster, if it serves only one. A directory has 15 s to\n" +
 			"answer, so this may take as long.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return cli.Patiently(a, cmd.Context(), verifyTime, func(ctx context.Context, c *api.Client) error {
+			return cli.Patiently(cmd.Context(), a, verifyTime, func(ctx context.Context, c *api.Client) error {
 				address, err := oneAddress(ctx, c, args)
 				if err != nil {
 					return err
