@@ -138,7 +138,7 @@ func TestInterrupted(t *testing.T) {
 // TestRefusedByHosts: a plan that hosts do not carry is refused as one of this machine is, with what
 // they say.
 func TestRefusedByHosts(t *testing.T) {
-	dir, err := os.MkdirTemp("", "sk") // short enough for a socket's address
+	dir, err := os.MkdirTemp("", "sk") //nolint:usetesting // short enough for a socket's address
 	if err != nil {
 		t.Fatal(err)
 	}
