@@ -17,6 +17,7 @@ import (
 // mark at every event and with few, and compares with replays of the files.
 func rewinds(t *testing.T, l *Log) {
 	t.Helper()
+	defer l.snaps.Hold()() // the files that are compared with must not be dropped meanwhile
 	clocks := []cluster.HLC{1}
 	for e, err := range l.Between(l.Oldest(), l.Heads()) {
 		if err != nil {
