@@ -70,7 +70,7 @@ echo early >"$SKEIN_OUT/.checkpoint"; echo skein-checkpoint >&2; while :; do sle
 			t.Errorf("%s: saved %q: %v", name, saved, err)
 		}
 	}
-	if saved, _, err = run("warned", func(task *Task) { task.Spec.TimeoutSeconds = 2 }); err == nil || !strings.Contains(err.Error(), "exit code 3") ||
+	if saved, _, err = run("warned", func(task *Task) { task.Spec.TimeoutSeconds = 8 }); err == nil || !strings.Contains(err.Error(), "exit code 3") ||
 		len(saved) != 2 || saved[1] != "late after 0" {
 		t.Errorf("warned before its limit: saved %q: %v", saved, err)
 	}
