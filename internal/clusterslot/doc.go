@@ -9,7 +9,7 @@
 // cluster has enough of the machine to keep its times.
 //
 // The environment variable SKEIN_TEST_CLUSTERS sets the number; by default it
-// is three for each processor.
+// is two for each processor.
 //
 // Non-goals: fairness, and tests that need no cluster.
 //

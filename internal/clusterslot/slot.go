@@ -84,7 +84,7 @@ func (s *Slot) Port() (int, error) {
 func number() (int, error) {
 	text := os.Getenv(Variable)
 	if text == "" {
-		return min(3*runtime.NumCPU(), 100), nil
+		return min(2*runtime.NumCPU(), 100), nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 100 {
