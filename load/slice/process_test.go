@@ -33,22 +33,7 @@ func TestEngineOutOfItsMind(t *testing.T) {
 		`echo '{"frame":{"first":5}}'; exec sleep 1000`: "",
 		`exit 3`: "the engine",
 	} {
-		h, err := New(Options{
-			Self: "n1", Argv: []string{"/bin/sh", "-c", script}, Allowed: func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}} },
-			Never: func() []netip.Prefix { return nil }, Running: func() int { return 0 }, Logger: zerolog.Nop(),
-			Fetch: func(context.Context, cluster.Hash) ([]byte, error) { return []byte("{}"), nil },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); _ = h.Run(ctx) }()
-		for deadline := time.Now().Add(time.Minute); !h.Up(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("the host does not run")
-			}
-		}
+		h, stop := processHost(t, script, func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}} })
 		run := event.NewLoadID("uid:1", script)
 		if _, err := h.Prepare(gang.Prepare{Run: run, Attempt: 1, Owner: "uid:1", Bundle: cluster.Hash{1}, Shares: []int{1}}); err != nil {
 			t.Fatal(err)
@@ -69,8 +54,44 @@ func TestEngineOutOfItsMind(t *testing.T) {
 		if h.Held() {
 			t.Errorf("%s: the host is held", script)
 		}
-		cancel()
-		<-done // which waits for the process
+		stop()
+	}
+}
+
+// readyScript is an engine that is ready, and then does nothing.
+const readyScript = `read x; echo '{"ready":{"series":1}}'; exec sleep 1000`
+
+// processHost runs a host whose engine is a shell script; stop waits for its process.
+func processHost(t *testing.T, script string, allowed func() Allowed) (h *Host, stop func()) {
+	t.Helper()
+	h, err := New(Options{
+		Self: "n1", Argv: []string{"/bin/sh", "-c", script}, Allowed: allowed,
+		Never: func() []netip.Prefix { return nil }, Running: func() int { return 0 }, Logger: zerolog.Nop(),
+		Fetch: func(context.Context, cluster.Hash) ([]byte, error) { return []byte("{}"), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = h.Run(ctx) }()
+	for deadline := time.Now().Add(time.Minute); !h.Up(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the host does not run")
+		}
+	}
+	return h, func() { cancel(); <-done }
+}
+
+// untilReady prepares a slice until its engine is ready.
+func untilReady(t *testing.T, h *Host, p gang.Prepare) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if ready, err := h.Prepare(p); err != nil || time.Now().After(deadline) {
+			t.Fatalf("not ready: %v", err)
+		} else if ready.Ready {
+			return
+		}
 	}
 }
 
@@ -91,29 +112,9 @@ func TestRevoked(t *testing.T) {
 	} {
 		var now atomic.Pointer[Allowed]
 		now.Store(&given)
-		h, err := New(Options{
-			Self: "n1", Argv: []string{"/bin/sh", "-c", `read x; echo '{"ready":{"series":1}}'; exec sleep 1000`}, Allowed: func() Allowed { return *now.Load() },
-			Never: func() []netip.Prefix { return nil }, Running: func() int { return 0 }, Logger: zerolog.Nop(),
-			Fetch: func(context.Context, cluster.Hash) ([]byte, error) { return []byte("{}"), nil },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); _ = h.Run(ctx) }()
-		deadline := time.Now().Add(time.Minute)
-		for ; !h.Up(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("the host does not run")
-			}
-		}
+		h, stop := processHost(t, readyScript, func() Allowed { return *now.Load() })
 		p := gang.Prepare{Run: event.NewLoadID("uid:1", name), Attempt: 1, Owner: "uid:1", Bundle: cluster.Hash{1}, Shares: []int{1}}
-		for ready := (gang.Prepared{}); !ready.Ready; time.Sleep(time.Millisecond) {
-			if ready, err = h.Prepare(p); err != nil || time.Now().After(deadline) {
-				t.Fatalf("%s: %v", name, err)
-			}
-		}
+		untilReady(t, h, p)
 		changed := given
 		x.change(&changed)
 		now.Store(&changed)
@@ -121,38 +122,17 @@ func TestRevoked(t *testing.T) {
 		if got := h.Counted(t.Context(), gang.Ask{Run: p.Run}); (got.Stage == gang.Broken) != (x.want != "") || !strings.Contains(got.Why, x.want) {
 			t.Errorf("%s: %s, %q, want %q", name, got.Stage, got.Why, x.want)
 		}
-		cancel()
-		<-done // which waits for the process
+		stop()
 	}
 }
 
 // TestRedealIsSaid: what a slice was told of others' shares a new holder hears from it.
 func TestRedealIsSaid(t *testing.T) {
-	h, err := New(Options{
-		Self: "n1", Argv: []string{"/bin/sh", "-c", `read x; echo '{"ready":{"series":1}}'; exec sleep 1000`}, Allowed: func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}} },
-		Never: func() []netip.Prefix { return nil }, Running: func() int { return 0 }, Logger: zerolog.Nop(),
-		Fetch: func(context.Context, cluster.Hash) ([]byte, error) { return []byte("{}"), nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = h.Run(ctx) }()
-	defer func() { cancel(); <-done }()
-	deadline := time.Now().Add(time.Minute)
-	for ; !h.Up(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the host does not run")
-		}
-	}
+	h, stop := processHost(t, readyScript, func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}} })
+	defer stop()
 	run := event.NewLoadID("uid:1", "k")
 	p := gang.Prepare{Run: run, Attempt: 1, Owner: "uid:1", Bundle: cluster.Hash{1}, Shares: []int{1}}
-	for ready := (gang.Prepared{}); !ready.Ready; time.Sleep(time.Millisecond) {
-		if ready, err = h.Prepare(p); err != nil || time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	untilReady(t, h, p)
 	if err := h.Start(gang.Start{Run: run, Attempt: 1, At: Clock()}); err != nil {
 		t.Fatal(err)
 	}
