@@ -15,6 +15,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/client"
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/config"
 )
 
@@ -292,6 +293,18 @@ func AtMostOne(name string) cobra.PositionalArgs {
 		}
 		return Usagef("%s takes one %s, got %d arguments", cmd.CommandPath(), name, len(args)).WithHint("see `%s --help`", cmd.CommandPath())
 	}
+}
+
+// Node reads the name of a host, the first of args; empty: there is none.
+func Node(args []string) (cluster.NodeID, error) {
+	if len(args) == 0 {
+		return "", nil
+	}
+	node, err := cluster.ParseNodeID(args[0])
+	if err != nil {
+		return "", Usagef("%s", err)
+	}
+	return node, nil
 }
 
 // AtLeastOne wants a first argument, named for the message.

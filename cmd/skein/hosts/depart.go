@@ -69,9 +69,9 @@ func removeCommand(a *cli.App) *cobra.Command {
 			"come back. NODE is the whole name. A host that still works should leave by itself:\n" +
 			"run `skein leave` there.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			node, err := cluster.ParseNodeID(args[0])
+			node, err := cli.Node(args)
 			if err != nil {
-				return cli.Usagef("%s", err)
+				return err
 			}
 			if p, ok := errors.AsType[*api.Problem](api.RemoveRequest{Reason: reason}.Check()); ok {
 				return cli.Usagef("--reason: %s", p.Detail)

@@ -235,9 +235,9 @@ func grant(a *cli.App) *cobra.Command {
 		Long: "The key is sent sealed to the identity of the host. It cannot be taken back: whoever\n" +
 			"has seen it can use it for ever.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			node, err := cluster.ParseNodeID(args[1])
+			node, err := cli.Node(args[1:])
 			if err != nil {
-				return cli.Usagef("%s", err)
+				return err
 			}
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				g, err := c.GrantOnion(ctx, args[0], node)
@@ -366,14 +366,11 @@ func drain(a *cli.App) *cobra.Command {
 			"A daemon that stops leaves the descriptors by itself.",
 		Args: cli.AtMostOne("host"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req := api.OnionDrainRequest{Undo: undo}
-			if len(args) > 0 {
-				node, err := cluster.ParseNodeID(args[0])
-				if err != nil {
-					return cli.Usagef("%s", err)
-				}
-				req.Node = node
+			node, err := cli.Node(args)
+			if err != nil {
+				return err
 			}
+			req := api.OnionDrainRequest{Node: node, Undo: undo}
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				d, err := c.DrainOnion(ctx, req)
 				if err != nil {

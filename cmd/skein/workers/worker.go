@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
 	"github.com/skein-project/skein/present"
 )
@@ -26,14 +25,11 @@ func workerDrain(a *cli.App) *cobra.Command {
 		Example: "  skein worker drain n3\n  skein worker drain --undo n3",
 		Args:    cli.AtMostOne("host"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req := api.DrainRequest{Undo: undo}
-			if len(args) > 0 {
-				node, err := cluster.ParseNodeID(args[0])
-				if err != nil {
-					return cli.Usagef("%s", err)
-				}
-				req.Node = node
+			node, err := cli.Node(args)
+			if err != nil {
+				return err
 			}
+			req := api.DrainRequest{Node: node, Undo: undo}
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				d, err := c.Drain(ctx, req)
 				if err != nil {
