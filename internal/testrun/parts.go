@@ -25,7 +25,7 @@ const mostAgain = 3
 // lane is parts that run one after the other, beside those of other lanes.
 type lane struct {
 	nice  int  // of its processes; below 0 only where this one may (root)
-	first bool // the others, but for those that compute, begin when it has ended
+	first bool // the others, but for those that compute, begin when all of these have ended
 	parts []part
 }
 
@@ -170,16 +170,15 @@ func lanes(root string, list func(patterns ...string) ([]string, error), pkgs, r
 		{parts: []part{{name: "daemons, race", env: race, args: testRaced("-parallel="+beside, "-run="+racedClusters, "./internal/demo")}}},
 		{parts: []part{{name: "daemons", env: shipped, joint: waiting, args: test("-parallel="+beside, "-skip="+racedClusters+"|"+longClusters, "./internal/demo")}}},
 		{parts: []part{{name: "daemons, long", env: shipped, joint: waiting, args: test("-parallel="+beside, "-run="+longClusters, "./internal/demo")}}},
-		{parts: []part{
-			{name: "onion", env: shipped, joint: waiting, args: test("-parallel="+beside, "./test/onion")},
-			// Last: it compiles nfpm, builds packages and then emulates a guest.
-			{name: "package", joint: waiting, args: test("./test/deb")},
-		}},
+		// It compiles nfpm, builds packages and then emulates a guest.
+		{parts: []part{{name: "package", joint: waiting, args: test("./test/deb")}}},
 		{parts: []part{{name: "browser", dir: "web/browser", env: shipped, args: test("./...")}}},
 		// What it imports is the most that there is to compile.
 		{nice: computes, parts: []part{{name: "bench", dir: "bench", args: test("-short", "./...")}}},
 		{parts: []part{{name: "namespaces", env: shipped, joint: waiting, args: test("-parallel="+beside, "./test/netns")}}},
 		{nice: guests, first: true, parts: []part{{name: "guests", env: shipped, joint: waiting, args: test("./internal/vmtest")}}},
+		// Its network of tors takes a third of a processor for as long as it stands.
+		{first: true, parts: []part{{name: "onion", env: shipped, joint: waiting, args: test("-parallel="+beside, "./test/onion")}}},
 		{nice: computes, parts: []part{
 			{name: "race", env: race, joint: jointRace, args: testRaced(append([]string{"-skip=" + slowNames}, others...)...)},
 		}},
