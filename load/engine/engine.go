@@ -23,6 +23,7 @@ import (
 	"github.com/skein-project/skein/load/hold"
 	"github.com/skein-project/skein/load/hook"
 	"github.com/skein-project/skein/load/pace"
+	"github.com/skein-project/skein/load/reach"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/load/tally"
@@ -31,11 +32,11 @@ import (
 // Engine is one run. It is used once.
 type Engine struct {
 	o        Options
-	net      *network
+	net      *reach.Network
 	shards   []*tally.Shard
 	traffics []*traffic
-	byStep   []*origin // nil: only known when a template is filled
-	globals  [][]byte  // what setup extracted
+	byStep   []*reach.Origin // nil: only known when a template is filled
+	globals  [][]byte        // what setup extracted
 	crowd
 	rows []atomic.Uint64 // how many of each set were dealt
 	wait sync.WaitGroup  // traffics and users
@@ -56,6 +57,7 @@ type times struct {
 
 // clients are those of net/http.
 type clients struct {
+	pool    pool // connections = "shared"
 	h2      *h2.Client
 	sockets *http.Client
 	modules *hook.Set // nil: no step has one
@@ -108,7 +110,7 @@ func New(o Options) (*Engine, error) {
 		o.Agent = "skein-load"
 	}
 	p := o.Plan
-	e := &Engine{o: o, times: times{made: time.Now()}, net: newNetwork(o), rows: make([]atomic.Uint64, len(p.Sets))}
+	e := &Engine{o: o, times: times{made: time.Now()}, net: reach.New(o.reach()), rows: make([]atomic.Uint64, len(p.Sets))}
 	e.cookies = p.HTTP.Cookies != "off"
 	e.shared, e.each = p.HTTP.Connections == "shared", p.HTTP.Connections == "request"
 	e.ending, e.over = make(chan struct{}), make(chan struct{})
@@ -122,12 +124,12 @@ func New(o Options) (*Engine, error) {
 			e.byStep = append(e.byStep, nil)
 			continue
 		}
-		at, err := e.net.origin(st.Origin)
+		at, err := e.net.Origin(st.Origin)
 		if err != nil {
 			return nil, err
 		}
 		if a, err := netip.ParseAddr(st.Origin.Name); err == nil {
-			if err := e.net.refuse(a); err != nil {
+			if err := e.net.Refuse(a); err != nil {
 				return nil, &RefusedError{fmt.Errorf("step %s: %w", st.Name, err)}
 			}
 		}
@@ -170,13 +172,13 @@ func (e *Engine) length() time.Duration {
 // prepare resolves the names that are known, and refuses what is too much for
 // addresses of the internet.
 func (e *Engine) prepare(ctx context.Context) error {
-	for _, o := range e.net.all() {
+	for _, o := range e.net.All() {
 		// What cannot be resolved now is counted by its class later.
-		_, _, _ = e.net.resolve(ctx, o, false)
-		if err := e.net.prove(ctx, o); err != nil {
+		_, _, _ = e.net.Resolve(ctx, o, false)
+		if err := e.net.Prove(ctx, o); err != nil {
 			return &RefusedError{err}
 		}
-		if !o.public.Load() || e.o.Listed {
+		if !o.Public() || e.o.Listed {
 			continue
 		}
 		rate, users := pace.Peak(e.o.Plan)
@@ -211,7 +213,7 @@ func (e *Engine) Run(ctx context.Context) (*report.Run, error) {
 	defer stop()
 	helpers.Go(func() {
 		if e.o.Plan.HTTP.DNS == "ttl" {
-			e.net.refresh(helping)
+			e.net.Refresh(helping)
 		}
 	})
 	e.began = time.Now()
@@ -339,11 +341,11 @@ func (e *Engine) deal(u *user) bool {
 }
 
 // slow waits where an address of the internet would get more than it may.
-func (e *Engine) slow(u *user, o *origin) error {
+func (e *Engine) slow(u *user, o *reach.Origin) error {
 	most, one := e.o.PublicRate, 0.0
 	if e.o.Listed {
-		most, one = e.o.MaxRate, o.limits.At(time.Since(e.began).Seconds())
-	} else if !o.public.Load() {
+		most, one = e.o.MaxRate, o.Limits.At(time.Since(e.began).Seconds())
+	} else if !o.Public() {
 		return nil
 	}
 	if most == 0 && one == 0 {
@@ -355,7 +357,7 @@ func (e *Engine) slow(u *user, o *origin) error {
 		d = e.limit.Spend(bucket.Rate{PerSecond: most, Burst: max(1, most/10)}, 1, now)
 	}
 	if one > 0 {
-		d = max(d, o.entry.limit.Spend(bucket.Rate{PerSecond: one, Burst: max(1, one/10)}, 1, now))
+		d = max(d, o.Spend(one, now))
 	}
 	e.mu.Unlock()
 	if d <= 0 {
@@ -406,9 +408,7 @@ func (e *Engine) finish() {
 			c.Close()
 		}
 	}
-	for _, o := range e.net.all() {
-		o.closeIdle()
-	}
+	e.pool.close()
 	e.h2.Close()
 	_ = e.modules.Close(context.WithoutCancel(e.hard)) // nothing of them is needed
 }
@@ -469,8 +469,8 @@ func (e *Engine) note(st *load.Step, c load.Class, err error) {
 	defer e.mu.Unlock()
 	if c == load.Blocked {
 		reason := guard.Unlisted
-		if b, ok := errors.AsType[*blockedError](err); ok {
-			reason = b.reason
+		if b, ok := errors.AsType[*reach.BlockedError](err); ok {
+			reason = b.Reason
 		}
 		e.refused[reason]++
 	}
@@ -549,7 +549,7 @@ func (e *Engine) selfOf(c *collector) rule.Self {
 func (e *Engine) slowedBy() string {
 	var list []string
 	switch {
-	case !e.slowed.Load() && !e.net.full.Load():
+	case !e.slowed.Load() && !e.net.Full():
 	case e.o.Listed:
 		list = append(list, "users were slowed to what [load] of this host allows")
 	default:

@@ -15,6 +15,7 @@ import (
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/guard"
 	"github.com/skein-project/skein/load/pace"
+	"github.com/skein-project/skein/load/reach"
 	"github.com/skein-project/skein/load/report"
 	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/load/stat"
@@ -257,7 +258,7 @@ func TestProof(t *testing.T) {
 	for answer, want := range map[string]string{"c1\n": "", "c2": `it is "c2"`, "": "it is", "-": "the status is 404"} {
 		var asked, hits atomic.Uint64
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != ProofPath {
+			if r.URL.Path != reach.ProofPath {
 				hits.Add(1)
 				return
 			}

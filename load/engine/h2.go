@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/h1"
 	"github.com/skein-project/skein/load/h2"
+	"github.com/skein-project/skein/load/reach"
 	"github.com/skein-project/skein/load/stat"
 )
 
@@ -35,7 +36,7 @@ func (e *Engine) newH2() *h2.Client {
 }
 
 // client is the one that a lane uses.
-func (l *lane) client(o *origin) (c *h2.Client) {
+func (l *lane) client(o *reach.Origin) (c *h2.Client) {
 	if c = l.u.e.h2; !l.u.e.shared {
 		l.u.mu.Lock()
 		if l.u.h2 == nil {
@@ -44,7 +45,7 @@ func (l *lane) client(o *origin) (c *h2.Client) {
 		c = l.u.h2
 		l.u.mu.Unlock()
 	}
-	c.Keep(o, o.gen.Load(), o.now)
+	c.Keep(o, o.Generation(), o.Addrs)
 	return c
 }
 
@@ -52,10 +53,10 @@ func (l *lane) client(o *origin) (c *h2.Client) {
 type exchangeKey struct{}
 
 type dialling struct {
-	o        *origin
+	o        *reach.Origin
 	deadline time.Time
 	mu       sync.Mutex
-	times    dialTimes
+	times    reach.Times
 }
 
 // dialFor makes a connection for the request of a context.
@@ -64,7 +65,7 @@ func (e *Engine) dialFor(ctx context.Context, protos []string) (net.Conn, netip.
 	if !ok {
 		return nil, netip.Addr{}, errors.New("a connection that no request asked for")
 	}
-	raw, addr, t, err := e.net.dial(ctx, d.o, d.deadline, protos)
+	raw, addr, t, err := e.net.Dial(ctx, d.o, d.deadline, protos)
 	d.mu.Lock()
 	d.times = t
 	d.mu.Unlock()
@@ -78,7 +79,7 @@ func (e *Engine) dialFor(ctx context.Context, protos []string) (net.Conn, netip.
 }
 
 // overH2 is exchange over HTTP/2.
-func (l *lane) overH2(o *origin, method string, st *load.Step, deadline time.Time) error {
+func (l *lane) overH2(o *reach.Origin, method string, st *load.Step, deadline time.Time) error {
 	e := l.u.e
 	d := &dialling{o: o, deadline: deadline}
 	ctx, cancel := context.WithDeadline(context.WithValue(e.hard, exchangeKey{}, d), deadline)
@@ -112,7 +113,7 @@ func (l *lane) overH2(o *origin, method string, st *load.Step, deadline time.Tim
 	end := time.Now()
 	mu.Lock()
 	if !wrote.IsZero() {
-		l.set(stat.Send, max(0, wrote.Sub(begin)-times.dns-times.connect-times.tls))
+		l.set(stat.Send, max(0, wrote.Sub(begin)-times.DNS-times.Connect-times.TLS))
 	}
 	if !first.IsZero() && !wrote.IsZero() {
 		l.set(stat.FirstByte, max(0, first.Sub(wrote)))
@@ -128,7 +129,7 @@ func (l *lane) overH2(o *origin, method string, st *load.Step, deadline time.Tim
 	return nil
 }
 
-func (l *lane) h2Request(ctx context.Context, o *origin, method string) (*http.Request, error) {
+func (l *lane) h2Request(ctx context.Context, o *reach.Origin, method string) (*http.Request, error) {
 	var body io.Reader
 	if len(l.body) > 0 {
 		body = bytes.NewReader(bytes.Clone(l.body)) // it may be sent after the answer

@@ -5,6 +5,7 @@ import (
 
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/hook"
+	"github.com/skein-project/skein/load/reach"
 )
 
 // loadHooks compiles the modules that steps name.
@@ -25,7 +26,7 @@ func (e *Engine) loadHooks() (err error) {
 }
 
 // hooked has the module of a step change what is rendered.
-func (l *lane) hooked(st *load.Step, o *origin) error {
+func (l *lane) hooked(st *load.Step, o *reach.Origin) error {
 	if st.Hook.File == "" {
 		return nil
 	}

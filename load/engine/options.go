@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/guard"
 	"github.com/skein-project/skein/load/pace"
+	"github.com/skein-project/skein/load/reach"
 	"github.com/skein-project/skein/load/rule"
 	"github.com/skein-project/skein/load/stat"
 )
@@ -39,6 +40,14 @@ type Options struct {
 	Dial      func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	Lookup    func(ctx context.Context, name string) ([]netip.Addr, error)
 	PlainTime bool
+}
+
+// reach is what the network is told.
+func (o Options) reach() reach.Options {
+	return reach.Options{
+		Guard: o.Guard, Listed: o.Listed, List: o.List, Proof: o.Proof, Agent: o.Agent, TLS: o.TLS, Turns: o.Plan.HTTP.DNS == "round-robin",
+		Dial: o.Dial, Lookup: o.Lookup,
+	}
 }
 
 // Gang is what a slice of a run on several hosts has beside. The zero value is for a run

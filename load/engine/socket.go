@@ -10,6 +10,7 @@ import (
 
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/h1"
+	"github.com/skein-project/skein/load/reach"
 	"github.com/skein-project/skein/load/stat"
 	"github.com/skein-project/skein/load/ws"
 )
@@ -28,7 +29,7 @@ func (e *Engine) newSocketClient() *http.Client {
 }
 
 // overSocket is exchange over a WebSocket of its own.
-func (l *lane) overSocket(o *origin, st *load.Step, deadline time.Time) error {
+func (l *lane) overSocket(o *reach.Origin, st *load.Step, deadline time.Time) error {
 	e := l.u.e
 	d := &dialling{o: o, deadline: deadline}
 	ctx, cancel := context.WithDeadline(context.WithValue(e.hard, exchangeKey{}, d), deadline)

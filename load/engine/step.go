@@ -12,6 +12,7 @@ import (
 
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/h1"
+	"github.com/skein-project/skein/load/reach"
 	"github.com/skein-project/skein/load/stat"
 )
 
@@ -204,7 +205,7 @@ func (u *user) keep(slot int, v []byte) []byte {
 	return u.kept[slot]
 }
 
-func (l *lane) remember(o *origin) {
+func (l *lane) remember(o *reach.Origin) {
 	l.u.mu.Lock()
 	defer l.u.mu.Unlock()
 	if l.answer.header != nil {
@@ -224,7 +225,7 @@ func (l *lane) remember(o *origin) {
 }
 
 // render fills the templates of a step.
-func (l *lane) render(st *load.Step) (*origin, error) {
+func (l *lane) render(st *load.Step) (*reach.Origin, error) {
 	var err error
 	o := l.u.e.byStep[st.Series]
 	if st.Dynamic {
@@ -258,17 +259,17 @@ func (l *lane) render(st *load.Step) (*origin, error) {
 }
 
 // aim takes a whole URL apart.
-func (l *lane) aim(raw string) (*origin, error) {
+func (l *lane) aim(raw string) (*reach.Origin, error) {
 	where, target, err := load.SplitURL(raw)
 	if err != nil {
 		return nil, err
 	}
 	l.target = append(l.target[:0], target...)
-	return l.u.e.net.origin(where)
+	return l.u.e.net.Origin(where)
 }
 
 // redirect makes the next request of a location.
-func (l *lane) redirect(st *load.Step, o *origin, method, location string) (*origin, string, error) {
+func (l *lane) redirect(st *load.Step, o *reach.Origin, method, location string) (*reach.Origin, string, error) {
 	base, err := url.Parse(o.String() + string(l.target))
 	if err != nil {
 		return nil, "", fmt.Errorf("redirect: %w", err)
@@ -307,14 +308,14 @@ func (l *lane) drop(name string) {
 }
 
 // exchange sends what is rendered and reads the answer.
-func (l *lane) exchange(o *origin, method string, st *load.Step, deadline time.Time) error {
+func (l *lane) exchange(o *reach.Origin, method string, st *load.Step, deadline time.Time) error {
 	e := l.u.e
 	l.answer.header, l.answer.status = nil, 0
 	if method == load.WebSocket {
 		return l.overSocket(o, st, deadline)
 	}
 	version := e.o.Plan.HTTP.Version
-	if version == "2" || version == "h2c" || version == "auto" && o.TLS && o.h2.Load() {
+	if version == "2" || version == "h2c" || version == "auto" && o.TLS && o.HTTP2() {
 		return l.overH2(o, method, st, deadline)
 	}
 	c := (*conn)(nil)
@@ -368,44 +369,43 @@ var (
 )
 
 // connect makes a connection for HTTP/1.1; nil without an error: HTTP/2 has it.
-func (l *lane) connect(o *origin, deadline time.Time) (*conn, error) {
+func (l *lane) connect(o *reach.Origin, deadline time.Time) (*conn, error) {
 	e := l.u.e
 	protos := onlyH1
 	if o.TLS && e.o.Plan.HTTP.Version == "auto" {
 		protos = both
 	}
-	gen := o.gen.Load()
-	raw, addr, t, err := e.net.dial(e.hard, o, deadline, protos)
+	gen := o.Generation()
+	raw, addr, t, err := e.net.Dial(e.hard, o, deadline, protos)
 	l.dialled(o, t)
 	if err != nil {
 		return nil, err
 	}
 	if s, ok := raw.(interface{ ConnectionState() tlsState }); ok && o.TLS && s.ConnectionState().NegotiatedProtocol == "h2" {
-		o.h2.Store(true)
 		l.client(o).Hand(o, raw, addr.Addr())
 		return nil, nil
 	}
 	if gen == 0 {
-		gen = o.gen.Load()
+		gen = o.Generation()
 	}
 	return &conn{Conn: h1.NewConn(raw), o: o, addr: addr, gen: gen}, nil
 }
 
 // dialled notes what a new connection took.
-func (l *lane) dialled(o *origin, t dialTimes) {
-	if t.dns > 0 {
-		l.set(stat.DNS, t.dns)
+func (l *lane) dialled(o *reach.Origin, t reach.Times) {
+	if t.DNS > 0 {
+		l.set(stat.DNS, t.DNS)
 	}
-	if t.connect > 0 {
-		l.set(stat.Connect, t.connect)
+	if t.Connect > 0 {
+		l.set(stat.Connect, t.Connect)
 	}
-	if t.tls > 0 && o.TLS {
-		l.set(stat.TLS, t.tls)
+	if t.TLS > 0 && o.TLS {
+		l.set(stat.TLS, t.TLS)
 	}
 }
 
 // write makes the bytes of a request.
-func (l *lane) write(dst []byte, o *origin, method string) []byte {
+func (l *lane) write(dst []byte, o *reach.Origin, method string) []byte {
 	dst = append(dst, method...)
 	dst = append(dst, ' ')
 	dst = append(dst, l.target...)
@@ -437,7 +437,7 @@ func (l *lane) write(dst []byte, o *origin, method string) []byte {
 	return append(dst, l.body...)
 }
 
-func (l *lane) cookie(dst []byte, o *origin) []byte {
+func (l *lane) cookie(dst []byte, o *reach.Origin) []byte {
 	l.u.mu.Lock()
 	defer l.u.mu.Unlock()
 	if l.u.jar.Empty() {

@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/cookies"
 	"github.com/skein-project/skein/load/h2"
+	"github.com/skein-project/skein/load/reach"
 	"github.com/skein-project/skein/load/stat"
 	"github.com/skein-project/skein/load/tally"
 )
@@ -277,7 +278,7 @@ func (u *user) close() {
 }
 
 // takeConn is an idle connection to an origin that is still good; nil: none.
-func (u *user) takeConn(o *origin, now time.Time) *conn {
+func (u *user) takeConn(o *reach.Origin, now time.Time) *conn {
 	for {
 		c := u.anyIdle(o)
 		if c == nil {
@@ -290,9 +291,9 @@ func (u *user) takeConn(o *origin, now time.Time) *conn {
 	}
 }
 
-func (u *user) anyIdle(o *origin) *conn {
+func (u *user) anyIdle(o *reach.Origin) *conn {
 	if u.e.shared {
-		return o.takeIdle()
+		return u.e.pool.take(o)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -313,7 +314,7 @@ func (u *user) putConn(c *conn) {
 	case u.e.each || u.e.isOver():
 		c.Close()
 	case u.e.shared:
-		c.o.putIdle(c)
+		u.e.pool.put(c)
 	default:
 		u.mu.Lock()
 		defer u.mu.Unlock()
