@@ -197,7 +197,7 @@ prove-gateway: build ## gateways and outside workers in full: hostile visitors, 
 
 prove-load: build ## load tests: all rooms three times with the race detector, parsers fuzzed, real hosts of which holder and others are killed, three times, and struck in each state of a test; three hosts that send for half an hour
 	SKEIN_PROVE=1 $(GO) test -race -count=3 -timeout 30m ./load/... ./backend/loads ./eventlog/state/loads
-	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./load ./load/lines ./load/stat ./load/h1 ./load/convert"
+	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./load ./load/lines ./load/stat ./load/h1 ./load/grpc ./load/convert"
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=3 -v -timeout 30m -run 'TestLoadOnHosts' ./internal/demo
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 60m -run 'TestLoadStates|TestLoadTakenOver' ./internal/demo
 	SKEIN_LONG=30m SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 60m -run 'TestLoadLong' ./internal/demo

@@ -73,7 +73,8 @@ type Request struct {
 	Body      Template
 	HasBody   bool
 	Redirects int
-	Messages  int // of a WebSocket: how many are waited for
+	Messages  int    // of a WebSocket: how many are waited for
+	Call      string // of gRPC: "package.Service/Method"
 	Hook      Hook
 	Timeout   time.Duration
 }
@@ -342,6 +343,9 @@ func (c *compiler) request(step *Step, st rawStep) {
 	key := st.at.key(strings.ToLower(st.method))
 	step.URL = c.template(key, st.url, inURL)
 	c.origin(step, key)
+	if st.method == GRPC {
+		c.call(step, key, st.url)
+	}
 	headers := map[string]string{}
 	maps.Copy(headers, c.s.HTTP.Headers)
 	maps.Copy(headers, st.headers)
@@ -382,7 +386,7 @@ func (c *compiler) request(step *Step, st rawStep) {
 		}
 		add(st.at.key("headers").key(name), name, headers[name])
 	}
-	if kind != "" && st.method != WebSocket {
+	if kind != "" && st.method != WebSocket && st.method != GRPC {
 		add(st.at, "Content-Type", kind)
 	}
 	switch {
@@ -445,8 +449,25 @@ func (c *compiler) origin(step *Step, at place) {
 		c.fail(at, "", err)
 		return
 	}
+	if c.s.HTTP.Version == "3" && !o.TLS && step.Method != WebSocket && step.Method != GRPC {
+		c.fail(at, "", fmt.Errorf("%.80q: HTTP/3 needs https://", first))
+		return
+	}
 	step.Origin = o
 	step.Target = Template{parts: append([]part{{text: target}}, step.URL.parts[1:]...)}
+}
+
+// callPath is how the address of a method of gRPC ends, behind a host or what stands for one.
+var callPath = regexp.MustCompile(`(?:://[^/]+|\})/([A-Za-z_][A-Za-z0-9_.]{0,254}/[A-Za-z_][A-Za-z0-9_]{0,254})$`)
+
+// call finds out which method is called.
+func (c *compiler) call(step *Step, at place, url string) {
+	m := callPath.FindStringSubmatch(url)
+	if m == nil {
+		c.fail(at, `as grpc = "https://api.example.org/shop.v1.Orders/Get"`, fmt.Errorf("%.80q does not end with /package.Service/Method", url))
+		return
+	}
+	step.Call = m[1]
 }
 
 // maxDepth bounds tables within tables of a body.

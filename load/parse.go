@@ -55,6 +55,10 @@ func (s *Scenario) top(t *table) {
 		s.data(d)
 	}
 	s.http(t)
+	if g := t.sub("grpc"); g != nil {
+		s.Descriptors = g.text("descriptors")
+		g.end()
+	}
 	s.allFlows(t)
 	for _, one := range t.subs("traffic", MaxTraffics) {
 		s.traffic(one)
@@ -147,7 +151,7 @@ func (s *Scenario) http(top *table) {
 		t = newTable(s.f, "http", nil)
 	}
 	s.HTTP = HTTP{
-		Version:     t.word("version", "auto", "1.1", "2", "h2c"),
+		Version:     t.word("version", "auto", "1.1", "2", "h2c", "3"),
 		DNS:         t.word("dns", "ttl", "fixed", "round-robin"),
 		Connections: t.word("connections", "user", "shared", "request"),
 		Cookies:     t.word("cookies", "user", "iteration", "off"),
@@ -303,7 +307,7 @@ func (s *Scenario) think(t *table) (low, high time.Duration) {
 }
 
 // methods are keys of a step that name the address as well.
-var methods = []string{"get", "post", "put", "patch", "delete", "head", "options", "websocket"}
+var methods = []string{"get", "post", "put", "patch", "delete", "head", "options", "websocket", "grpc"}
 
 func (s *Scenario) allFlows(top *table) {
 	all := top.sub("flow")
@@ -366,7 +370,7 @@ func (s *Scenario) step(t *table, i int) rawStep {
 		}
 	}
 	if st.method == "" {
-		t.f.add(t.at, `as get = "https://example.org/"`, "sends nothing: there is no get, post, put, patch, delete, head, options or websocket")
+		t.f.add(t.at, `as get = "https://example.org/"`, "sends nothing: there is no get, post, put, patch, delete, head, options, websocket or grpc")
 	}
 	if n, said := t.count("messages", 0, MaxMessages); st.method == WebSocket {
 		if st.messages = 1; said {
@@ -385,7 +389,7 @@ func (s *Scenario) step(t *table, i int) rawStep {
 			bodies++
 		}
 	}
-	if st.method == WebSocket && st.form != nil {
+	if (st.method == WebSocket || st.method == GRPC) && st.form != nil {
 		t.f.add(t.at, "", "has a form, which is for HTTP: a message is body or json")
 	}
 	if bodies > 1 {
@@ -413,7 +417,7 @@ func (s *Scenario) step(t *table, i int) rawStep {
 	}
 	if h := t.sub("hook"); h != nil {
 		st.hook = Hook{File: h.text("wasm"), Call: h.text("call")}
-		if st.hook.File == "" || st.hook.Call == "" || st.hook.Call == "alloc" || st.method == WebSocket {
+		if st.hook.File == "" || st.hook.Call == "" || st.hook.Call == "alloc" || st.method == WebSocket || st.method == GRPC {
 			h.f.add(h.at, `as hook = { wasm = "sign.wasm", call = "sign" }`, "want wasm and call, of a step over HTTP")
 		}
 		h.end()
@@ -439,5 +443,8 @@ func (s *Scenario) step(t *table, i int) rawStep {
 	st.timeout = t.duration("timeout", s.HTTP.Timeout, time.Millisecond, 10*time.Minute)
 	st.think[0], st.think[1] = s.think(t)
 	t.end()
+	if st.method == GRPC && s.Descriptors == "" {
+		t.f.add(t.at.key("grpc"), `as [grpc] with descriptors = "api.binpb", which protoc --include_imports --descriptor_set_out=api.binpb or buf build -o api.binpb writes`, "needs descriptors of the methods")
+	}
 	return st
 }

@@ -33,8 +33,11 @@ type Hook struct {
 	Call string
 }
 
-// WebSocket is the method of a step that opens one.
-const WebSocket = "WEBSOCKET"
+// Methods of steps that are not those of HTTP.
+const (
+	WebSocket = "WEBSOCKET" // opens one
+	GRPC      = "GRPC"      // calls a method
+)
 
 // DefaultTimeout bounds a request of a step that says nothing of it.
 const DefaultTimeout = 30 * time.Second
@@ -47,9 +50,11 @@ type Scenario struct {
 	Vars       map[string]string
 	Data       []Data
 	HTTP       HTTP
-	Traffics   []Traffic
-	Warmup     time.Duration
-	Grace      time.Duration
+	// Descriptors is the file that says what the methods are that steps call: a FileDescriptorSet.
+	Descriptors string
+	Traffics    []Traffic
+	Warmup      time.Duration
+	Grace       time.Duration
 	// Of a run on hosts: how many take part (0: as few as carry it), and what becomes of it
 	// when one is lost (empty: it is not said).
 	Slices int
@@ -89,7 +94,7 @@ const (
 
 // HTTP is what holds for all requests.
 type HTTP struct {
-	Version     string // auto, 1.1, 2, h2c
+	Version     string // auto, 1.1, 2, h2c, 3
 	DNS         string // ttl, fixed, round-robin
 	Connections string // user, shared, request
 	Cookies     string // user, iteration, off
@@ -187,9 +192,12 @@ func FromURL(url string, rate float64, users int, length time.Duration) (*Scenar
 	return s, s.f.err()
 }
 
-// Hooks lists the files of modules that steps name.
-func (s *Scenario) Hooks() []string {
+// Files lists the files that steps need: modules, and descriptors of gRPC.
+func (s *Scenario) Files() []string {
 	var out []string
+	if s.Descriptors != "" {
+		out = append(out, s.Descriptors)
+	}
 	for _, flow := range slices.Sorted(maps.Keys(s.flows)) {
 		for _, st := range s.flows[flow] {
 			if f := st.hook.File; f != "" && !slices.Contains(out, f) {

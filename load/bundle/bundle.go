@@ -48,7 +48,7 @@ func Needs(s *load.Scenario) []string {
 	for _, d := range s.Data {
 		add(d.File)
 	}
-	for _, name := range s.Hooks() {
+	for _, name := range s.Files() {
 		add(name)
 	}
 	add(s.HTTP.TLS.CA)

@@ -18,8 +18,8 @@ import (
 	"github.com/skein-project/skein/internal/bucket"
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/clock"
+	"github.com/skein-project/skein/load/grpc"
 	"github.com/skein-project/skein/load/guard"
-	"github.com/skein-project/skein/load/h2"
 	"github.com/skein-project/skein/load/hold"
 	"github.com/skein-project/skein/load/hook"
 	"github.com/skein-project/skein/load/pace"
@@ -58,9 +58,10 @@ type times struct {
 // clients are those of net/http.
 type clients struct {
 	pool    pool // connections = "shared"
-	h2      *h2.Client
+	many    many // connections = "shared"
 	sockets *http.Client
-	modules *hook.Set // nil: no step has one
+	modules *hook.Set    // nil: no step has one
+	calls   []*grpc.Call // by step; nil: it makes none
 }
 
 // crowd is how many users there were and are, and what of the plan is theirs by now.
@@ -115,7 +116,7 @@ func New(o Options) (*Engine, error) {
 	e.shared, e.each = p.HTTP.Connections == "shared", p.HTTP.Connections == "request"
 	e.ending, e.over = make(chan struct{}), make(chan struct{})
 	e.errors, e.refused = map[errorKey]string{}, map[guard.Reason]uint64{}
-	e.h2, e.sockets = e.newH2(), e.newSocketClient()
+	e.sockets = e.newSocketClient()
 	for range runtime.GOMAXPROCS(0) {
 		e.shards = append(e.shards, tally.New(len(p.Steps), len(p.Checks)))
 	}
@@ -140,8 +141,8 @@ func New(o Options) (*Engine, error) {
 		}
 		e.byStep = append(e.byStep, at)
 	}
-	if err := e.loadHooks(); err != nil {
-		return nil, err
+	if err := errors.Join(e.loadHooks(), e.loadCalls()); err != nil {
+		return nil, &RefusedError{err}
 	}
 	for i := range p.Traffics {
 		e.traffics = append(e.traffics, newTraffic(e, &p.Traffics[i]))
@@ -409,7 +410,7 @@ func (e *Engine) finish() {
 		}
 	}
 	e.pool.close()
-	e.h2.Close()
+	e.many.close()
 	_ = e.modules.Close(context.WithoutCancel(e.hard)) // nothing of them is needed
 }
 

@@ -17,12 +17,9 @@ func (e *Engine) loadHooks() (err error) {
 		}
 	}
 	if len(calls) > 0 {
-		e.modules, err = hook.New(context.Background(), e.o.Hooks, calls)
+		e.modules, err = hook.New(context.Background(), e.o.Files, calls)
 	}
-	if err != nil {
-		return &RefusedError{err}
-	}
-	return nil
+	return err
 }
 
 // hooked has the module of a step change what is rendered.

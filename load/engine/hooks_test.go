@@ -49,7 +49,7 @@ headers = { X-Other = "kept" }
 hook = { wasm = "sign.wasm", call = "` + call + `" }`
 	}
 	in(t, h, func(t *testing.T, s *scene) {
-		s.o.Hooks = map[string][]byte{"sign.wasm": module}
+		s.o.Files = map[string][]byte{"sign.wasm": module}
 		r := s.run(t.Context(), t, text("sign"))
 		if all := r.Whole.All(); all.Count() < 60 || all.Classes[load.OK] != all.Count() {
 			t.Errorf("%v %v", all.Classes, r.Errors)

@@ -27,7 +27,7 @@ type Options struct {
 	// AllowBreak lets a run go on that breaks its target.
 	AllowBreak bool
 	TLS        *tls.Config       // nil: as the plan says, with the system's roots
-	Hooks      map[string][]byte // modules that steps name, by their files
+	Files      map[string][]byte // that steps name: modules, descriptors
 	Agent      string            // the User-Agent of requests that say none
 	Seed       uint64
 	// Watch hears of each second; nil: nobody does. It must return at once.

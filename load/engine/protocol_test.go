@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
+
+	"github.com/quic-go/quic-go/http3"
 
 	"github.com/skein-project/skein/internal/faketarget"
 	"github.com/skein-project/skein/load"
@@ -36,7 +39,11 @@ func TestProtocols(t *testing.T) {
 		{"h2c", "user", false, 2, load.OK},
 		{"1.1", "request", true, 1, load.OK},
 		{"1.1", "shared", false, 1, load.OK},
+		{"3", "user", true, 3, load.OK},
+		{"3", "shared", true, 3, load.OK},
+		{"3", "request", true, 3, load.OK},
 		{"auto", "user", true, 0, load.TLSVerify}, // no root is given
+		{"3", "user", true, 0, load.TLSVerify},
 	} {
 		name := fmt.Sprintf("%s %s tls=%t %s", c.version, c.connections, c.secure, c.class)
 		t.Run(name, func(t *testing.T) {
@@ -68,6 +75,16 @@ func TestProtocols(t *testing.T) {
 				s.Start()
 			}
 			defer s.Close()
+			if c.version == "3" {
+				socket, err := net.ListenPacket("udp", s.Listener.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				three := &http3.Server{Handler: s.Config.Handler, TLSConfig: http3.ConfigureTLSConfig(s.TLS)}
+				go three.Serve(socket) //nolint:errcheck // it ends with the test
+				defer socket.Close()
+				defer three.Close()
+			}
 			o.Plan = planOf(t, fmt.Sprintf(`
 traffic.main = { flow = "f", users = 3, for = "150ms", think = "10ms" }
 http = { version = %q, connections = %q }
@@ -112,7 +129,7 @@ check = "json('$.seen') == true"`, c.version, c.connections, s.URL, s.URL, s.URL
 			if c.connections == "user" && len(conns) != 3 || c.connections == "shared" && len(conns) > 3 || c.connections == "request" && uint64(len(conns)) != n {
 				t.Errorf("%d connections for %d requests", len(conns), n)
 			}
-			if tls := all.Times[stat.TLS].N; c.secure != (tls > 0) || all.Times[stat.FirstByte].N < n || all.Times[stat.Connect].N < 1 || tls > uint64(max(3, len(conns))) { // several may begin one that all share
+			if tls := all.Times[stat.TLS].N; c.secure != (tls > 0 || c.spoken == 3) || all.Times[stat.FirstByte].N < n || all.Times[stat.Connect].N < 1 || tls > uint64(max(3, len(conns))) { // several may begin one that all share
 				t.Errorf("%d handshakes, %d first bytes, %d connects, %d connections", tls, all.Times[stat.FirstByte].N, all.Times[stat.Connect].N, len(conns))
 			}
 		})

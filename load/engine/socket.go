@@ -34,7 +34,7 @@ func (l *lane) overSocket(o *reach.Origin, st *load.Step, deadline time.Time) er
 	d := &dialling{o: o, deadline: deadline}
 	ctx, cancel := context.WithDeadline(context.WithValue(e.hard, exchangeKey{}, d), deadline)
 	defer cancel()
-	req, err := l.h2Request(ctx, o, http.MethodGet)
+	req, err := l.newRequest(ctx, o, http.MethodGet)
 	if err != nil {
 		return &h1.Error{Class: load.Generator, Err: err}
 	}
@@ -70,8 +70,8 @@ func (l *lane) overSocket(o *reach.Origin, st *load.Step, deadline time.Time) er
 	case errors.Is(err, ws.ErrClosed):
 		return &h1.Error{Class: load.EOF, Err: err}
 	case err != nil:
-		return h2Error(ctx, err)
+		return manyError(ctx, err)
 	}
-	l.answer.status, l.answer.header, l.answer.body, l.answer.size = a.Status, a.Header, a.Last, a.Size
+	l.answer.proto, l.answer.status, l.answer.header, l.answer.body, l.answer.size = "HTTP/1.1", a.Status, a.Header, a.Last, a.Size
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/h1"
+	"github.com/skein-project/skein/load/h2"
 	"github.com/skein-project/skein/load/reach"
 	"github.com/skein-project/skein/load/stat"
 )
@@ -22,7 +23,9 @@ type answer struct {
 	status int
 	body   []byte
 	size   int64
-	header http.Header // of HTTP/2; nil: that of h1
+	header http.Header // of what is not HTTP/1.1; nil: that of h1
+	proto  string      // and its protocol
+	said   string      // why the status is as it is, if the target says so
 }
 
 func (a *answer) get(name string) string {
@@ -163,9 +166,9 @@ func (l *lane) judge(st *load.Step) bool {
 	if class == load.OK {
 		class, cause = l.extract(st)
 	} else if broken >= 0 {
-		cause = fmt.Errorf("%s does not hold, the status is %d", st.Checks[broken].Text, a.status)
+		cause = fmt.Errorf("%s does not hold, the status is %d%s", st.Checks[broken].Text, a.status, a.said)
 	} else {
-		cause = fmt.Errorf("the status is %d", a.status)
+		cause = fmt.Errorf("the status is %d%s", a.status, a.said)
 	}
 	l.record(st, class)
 	if class != load.OK {
@@ -310,13 +313,18 @@ func (l *lane) drop(name string) {
 // exchange sends what is rendered and reads the answer.
 func (l *lane) exchange(o *reach.Origin, method string, st *load.Step, deadline time.Time) error {
 	e := l.u.e
-	l.answer.header, l.answer.status = nil, 0
-	if method == load.WebSocket {
+	l.answer.header, l.answer.status, l.answer.said = nil, 0, ""
+	switch method {
+	case load.WebSocket:
 		return l.overSocket(o, st, deadline)
+	case load.GRPC:
+		return l.call(o, st, deadline)
 	}
-	version := e.o.Plan.HTTP.Version
-	if version == "2" || version == "h2c" || version == "auto" && o.TLS && o.HTTP2() {
-		return l.overH2(o, method, st, deadline)
+	switch version := e.o.Plan.HTTP.Version; {
+	case version == "3":
+		return l.overMany(three, o, method, st, deadline)
+	case version == "2", version == "h2c", version == "auto" && o.TLS && o.HTTP2():
+		return l.overMany(two, o, method, st, deadline)
 	}
 	c := (*conn)(nil)
 	if !e.each {
@@ -328,7 +336,7 @@ func (l *lane) exchange(o *reach.Origin, method string, st *load.Step, deadline 
 			return err
 		}
 		if c == nil { // TLS agreed on HTTP/2
-			return l.overH2(o, method, st, deadline)
+			return l.overMany(two, o, method, st, deadline)
 		}
 	}
 	l.request = l.write(l.request[:0], o, method)
@@ -382,7 +390,7 @@ func (l *lane) connect(o *reach.Origin, deadline time.Time) (*conn, error) {
 		return nil, err
 	}
 	if s, ok := raw.(interface{ ConnectionState() tlsState }); ok && o.TLS && s.ConnectionState().NegotiatedProtocol == "h2" {
-		l.client(o).Hand(o, raw, addr.Addr())
+		l.client(o, two).(*h2.Client).Hand(o, raw, addr.Addr()) //nolint:forcetypeassert // it is what two is
 		return nil, nil
 	}
 	if gen == 0 {

@@ -35,11 +35,7 @@ func (l *lane) trace(st *load.Step, class load.Class, err error) {
 func (a *answer) headText() []byte {
 	var b bytes.Buffer
 	if a.header != nil {
-		version := "HTTP/2"
-		if a.status == http.StatusSwitchingProtocols { // HTTP/2 has no such
-			version = "HTTP/1.1"
-		}
-		fmt.Fprintf(&b, "%s %d %s\n", version, a.status, http.StatusText(a.status))
+		fmt.Fprintf(&b, "%s %d %s\n", a.proto, a.status, http.StatusText(a.status))
 		_ = a.header.Write(&b) // a buffer takes all
 		return bytes.ReplaceAll(b.Bytes(), []byte("\r\n"), []byte("\n"))
 	}

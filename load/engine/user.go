@@ -9,7 +9,6 @@ import (
 
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/cookies"
-	"github.com/skein-project/skein/load/h2"
 	"github.com/skein-project/skein/load/reach"
 	"github.com/skein-project/skein/load/stat"
 	"github.com/skein-project/skein/load/tally"
@@ -66,7 +65,7 @@ type values struct {
 // own are the connections of a user, with connections = "user".
 type own struct {
 	idle []*conn
-	h2   *h2.Client
+	many many
 }
 
 // lane is the memory of one request at a time.
@@ -272,9 +271,7 @@ func (u *user) close() {
 		c.Close()
 	}
 	u.idle = nil
-	if u.h2 != nil {
-		u.h2.Close()
-	}
+	u.many.close()
 }
 
 // takeConn is an idle connection to an origin that is still good; nil: none.

@@ -241,7 +241,7 @@ func (s *setup) options(secrets *[]string) (engine.Options, error) {
 		return engine.Options{}, err
 	}
 	return engine.Options{
-		AllowBreak: breakable(p, list), Hooks: b.Files, Plan: p, Guard: guard.Guard{Never: s.Never}, TLS: conf, Agent: s.Agent, Seed: s.Seed,
+		AllowBreak: breakable(p, list), Files: b.Files, Plan: p, Guard: guard.Guard{Never: s.Never}, TLS: conf, Agent: s.Agent, Seed: s.Seed,
 		Gang: engine.Gang{Deal: pace.NewDeal(s.Shares, s.Index), Rest: s.Index > 0, Listed: true, List: list, MaxRate: s.MaxRate, MaxUsers: s.MaxUsers, Proof: s.Cluster},
 	}, nil
 }

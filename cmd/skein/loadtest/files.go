@@ -24,7 +24,7 @@ type scenario struct {
 	plan  *load.Plan
 	rules []*rule.Rule
 	tls   *tls.Config
-	hooks map[string][]byte
+	files map[string][]byte // modules, descriptors
 }
 
 // sources is what a scenario may take from beside it.
@@ -106,13 +106,13 @@ func compile(a *cli.App, s *load.Scenario, path string, from sources) (*scenario
 	if err != nil {
 		return nil, usage(path, err)
 	}
-	hooks := map[string][]byte{}
-	for _, name := range s.Hooks() {
-		if hooks[name], err = readFile(beside(name), hook.MaxModule); err != nil {
+	files := map[string][]byte{}
+	for _, name := range s.Files() {
+		if files[name], err = readFile(beside(name), hook.MaxModule); err != nil {
 			return nil, err
 		}
 	}
-	return &scenario{p, rules, conf, hooks}, nil
+	return &scenario{p, rules, conf, files}, nil
 }
 
 // readFile reads a file of at most so many bytes.

@@ -198,7 +198,7 @@ func (f *runFlags) run(a *cli.App, ctx context.Context, what string, o Options, 
 	defer to.close()
 	opts := engine.Options{
 		Gang: engine.Gang{Emit: to.frames(s.plan)}, Plan: s.plan, Rules: s.rules, Guard: o.guardOf(a), PublicRate: f.maxRate, PublicUsers: f.maxUsers, AllowBreak: f.allowBreak,
-		TLS: s.tls, Hooks: s.hooks, Agent: "skein-load/" + o.Version, Seed: engine.NewSeed(), Watch: f.watch(a),
+		TLS: s.tls, Files: s.files, Agent: "skein-load/" + o.Version, Seed: engine.NewSeed(), Watch: f.watch(a),
 	}
 	var r *report.Run
 	if screen != nil {

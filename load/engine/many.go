@@ -14,37 +14,73 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quic-go/quic-go"
+
 	"github.com/skein-project/skein/load"
 	"github.com/skein-project/skein/load/h1"
 	"github.com/skein-project/skein/load/h2"
+	"github.com/skein-project/skein/load/h3"
 	"github.com/skein-project/skein/load/reach"
 	"github.com/skein-project/skein/load/stat"
 )
 
 type tlsState = tls.ConnectionState
 
-// newH2 is HTTP/2 as net/http has it, for one user or for all. What it dials goes through the network
-// of the engine, and so past the guard.
-func (e *Engine) newH2() *h2.Client {
-	return h2.New(func(ctx context.Context, secure bool) (net.Conn, netip.Addr, error) {
-		protos := []string(nil)
-		if secure {
-			protos = both[:1]
+// multiplexed has connections on which many requests are under way at a time, of one user or of all.
+type multiplexed interface {
+	Keep(to any, gen uint64, addrs func() []netip.Addr)
+	Do(to any, req *http.Request) (*http.Response, error)
+	Close()
+}
+
+// version of HTTP that is multiplexed.
+type version int
+
+const (
+	two version = iota
+	three
+	versions // their number
+)
+
+// many are clients, by version; nil: none was needed yet.
+type many [versions]multiplexed
+
+func (m *many) close() {
+	for _, c := range m {
+		if c != nil {
+			c.Close()
 		}
-		return e.dialFor(ctx, protos)
-	})
+	}
+}
+
+// of is the client of a version. What it dials goes through the network of the engine, and so past
+// the guard.
+func (m *many) of(e *Engine, v version) multiplexed {
+	switch {
+	case m[v] != nil:
+	case v == three:
+		m[v] = h3.New(e.dialQUIC)
+	default:
+		m[v] = h2.New(func(ctx context.Context, secure bool) (net.Conn, netip.Addr, error) {
+			protos := []string(nil)
+			if secure {
+				protos = both[:1]
+			}
+			return e.dialFor(ctx, protos)
+		})
+	}
+	return m[v]
 }
 
 // client is the one that a lane uses.
-func (l *lane) client(o *reach.Origin) (c *h2.Client) {
-	if c = l.u.e.h2; !l.u.e.shared {
-		l.u.mu.Lock()
-		if l.u.h2 == nil {
-			l.u.h2 = l.u.e.newH2()
-		}
-		c = l.u.h2
-		l.u.mu.Unlock()
+func (l *lane) client(o *reach.Origin, v version) multiplexed {
+	mu, m := sync.Locker(&l.u.mu), &l.u.many
+	if l.u.e.shared {
+		mu, m = &l.u.e.mu, &l.u.e.many
 	}
+	mu.Lock()
+	c := m.of(l.u.e, v)
+	mu.Unlock()
 	c.Keep(o, o.Generation(), o.Addrs)
 	return c
 }
@@ -59,11 +95,13 @@ type dialling struct {
 	times    reach.Times
 }
 
+var errNobody = errors.New("a connection that no request asked for")
+
 // dialFor makes a connection for the request of a context.
 func (e *Engine) dialFor(ctx context.Context, protos []string) (net.Conn, netip.Addr, error) {
 	d, ok := ctx.Value(exchangeKey{}).(*dialling)
 	if !ok {
-		return nil, netip.Addr{}, errors.New("a connection that no request asked for")
+		return nil, netip.Addr{}, errNobody
 	}
 	raw, addr, t, err := e.net.Dial(ctx, d.o, d.deadline, protos)
 	d.mu.Lock()
@@ -78,9 +116,27 @@ func (e *Engine) dialFor(ctx context.Context, protos []string) (net.Conn, netip.
 	return raw, addr.Addr(), err
 }
 
-// overH2 is exchange over HTTP/2.
-func (l *lane) overH2(o *reach.Origin, method string, st *load.Step, deadline time.Time) error {
+// dialQUIC makes a connection for the request of a context.
+func (e *Engine) dialQUIC(ctx context.Context) (*quic.Conn, netip.Addr, error) {
+	d, ok := ctx.Value(exchangeKey{}).(*dialling)
+	if !ok {
+		return nil, netip.Addr{}, errNobody
+	}
+	k, addr, t, err := reach.To(ctx, e.net, d.o, d.deadline, func(ctx context.Context, to netip.AddrPort, release func()) (*quic.Conn, error) {
+		return h3.Connect(ctx, to, e.net.TLS(d.o, h3.Protocols), release)
+	})
+	d.mu.Lock()
+	d.times = t
+	d.mu.Unlock()
+	return k, addr.Addr(), err
+}
+
+// overMany is exchange over a version of HTTP that is multiplexed.
+func (l *lane) overMany(v version, o *reach.Origin, method string, st *load.Step, deadline time.Time) error {
 	e := l.u.e
+	if v == three && !o.TLS {
+		return &h1.Error{Class: load.Protocol, Err: fmt.Errorf("HTTP/3 needs https://, this is %s", o.Origin)}
+	}
 	d := &dialling{o: o, deadline: deadline}
 	ctx, cancel := context.WithDeadline(context.WithValue(e.hard, exchangeKey{}, d), deadline)
 	defer cancel()
@@ -90,19 +146,19 @@ func (l *lane) overH2(o *reach.Origin, method string, st *load.Step, deadline ti
 		WroteRequest:         func(httptrace.WroteRequestInfo) { mu.Lock(); wrote = time.Now(); mu.Unlock() },
 		GotFirstResponseByte: func() { mu.Lock(); first = time.Now(); mu.Unlock() },
 	})
-	req, err := l.h2Request(ctx, o, method)
+	req, err := l.newRequest(ctx, o, method)
 	if err != nil {
 		return &h1.Error{Class: load.Generator, Err: err}
 	}
 	begin := time.Now()
-	client := l.client(o)
+	client := l.client(o, v)
 	resp, err := client.Do(o, req)
 	d.mu.Lock()
 	times := d.times // a connection that no request waits for any more may still be made
 	d.mu.Unlock()
 	l.dialled(o, times)
 	if err != nil {
-		return h2Error(ctx, err)
+		return manyError(ctx, err)
 	}
 	keep := st.NeedsBody || e.o.Trace != nil
 	size, err := l.readBody(resp.Body, keep)
@@ -123,13 +179,16 @@ func (l *lane) overH2(o *reach.Origin, method string, st *load.Step, deadline ti
 	l.sample.In += uint64(size)
 	l.sample.Out += uint64(len(l.body))
 	if err != nil {
-		return h2Error(ctx, err)
+		return manyError(ctx, err)
 	}
-	l.answer.status, l.answer.header, l.answer.size = resp.StatusCode, resp.Header, size
+	l.answer.proto, l.answer.status, l.answer.header, l.answer.size = resp.Proto, resp.StatusCode, resp.Header, size
+	if st.Method == load.GRPC {
+		return l.called(st, resp)
+	}
 	return nil
 }
 
-func (l *lane) h2Request(ctx context.Context, o *reach.Origin, method string) (*http.Request, error) {
+func (l *lane) newRequest(ctx context.Context, o *reach.Origin, method string) (*http.Request, error) {
 	var body io.Reader
 	if len(l.body) > 0 {
 		body = bytes.NewReader(bytes.Clone(l.body)) // it may be sent after the answer
@@ -177,8 +236,8 @@ func (l *lane) readBody(from io.Reader, keep bool) (int64, error) {
 	return n, err
 }
 
-// h2Error gives an error of net/http its class.
-func h2Error(ctx context.Context, err error) error {
+// manyError gives an error of net/http or QUIC its class.
+func manyError(ctx context.Context, err error) error {
 	if own, ok := errors.AsType[*h1.Error](err); ok {
 		return own
 	}
@@ -188,9 +247,11 @@ func h2Error(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return &h1.Error{Class: load.Interrupted, Err: err}
 	}
-	class := h1.ClassOf(err)
-	if class == load.Reset && !isNet(err) {
-		class = load.Protocol
+	class, ok := h3.Fault(err)
+	if !ok {
+		if class = h1.ClassOf(err); class == load.Reset && !isNet(err) {
+			class = load.Protocol
+		}
 	}
 	return &h1.Error{Class: class, Err: err}
 }
