@@ -1,5 +1,5 @@
 // Package main is the command loadtarget, which serves package faketarget: a target
-// for load tests that does what is known.
+// for load tests that does what is known, and calls of gRPC to grpc.health.v1.Health.
 //
 // Goroutines: those of its http.Server; they end with the program.
 //

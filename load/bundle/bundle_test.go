@@ -58,3 +58,23 @@ func TestBundle(t *testing.T) {
 		}
 	}
 }
+
+// TestNeeds: all that a scenario names travels with it.
+func TestNeeds(t *testing.T) {
+	b := &Bundle{Scenario: `traffic.main = { flow = "f", users = 1, for = "1s" }
+data.users = { file = "users.csv" }
+grpc = { descriptors = "api.binpb" }
+http = { tls = { ca = "ca.pem", cert = "c.pem", key = "k.pem" } }
+[[flow.f]]
+get = "https://x/"
+hook = { wasm = "sign.wasm", call = "sign" }
+[[flow.f]]
+grpc = "https://x/a.B/C"`}
+	s, err := b.Parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(Needs(s), " "); got != "users.csv api.binpb sign.wasm ca.pem c.pem k.pem" {
+		t.Error(got)
+	}
+}

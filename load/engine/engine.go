@@ -158,6 +158,12 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
+// OfTarget reports whether it is about where requests would go.
+func (e *RefusedError) OfTarget() bool {
+	_, blocked := errors.AsType[*reach.BlockedError](e.Err)
+	return blocked
+}
+
 // now is the time, by one reading of a clock, where time.Now is two.
 func (e *Engine) now() time.Time { return e.made.Add(time.Since(e.made)) }
 

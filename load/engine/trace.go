@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/skein-project/skein/load"
@@ -35,7 +36,7 @@ func (l *lane) trace(st *load.Step, class load.Class, err error) {
 func (a *answer) headText() []byte {
 	var b bytes.Buffer
 	if a.header != nil {
-		fmt.Fprintf(&b, "%s %d %s\n", a.proto, a.status, http.StatusText(a.status))
+		fmt.Fprintf(&b, "%s %d %s\n", strings.TrimSuffix(a.proto, ".0"), a.status, http.StatusText(a.status))
 		_ = a.header.Write(&b) // a buffer takes all
 		return bytes.ReplaceAll(b.Bytes(), []byte("\r\n"), []byte("\n"))
 	}

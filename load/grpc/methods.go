@@ -94,7 +94,7 @@ func (c *Call) Append(dst, text []byte) ([]byte, error) {
 	m := dynamicpb.NewMessage(c.in)
 	if len(text) > 0 {
 		if err := (protojson.UnmarshalOptions{Resolver: c.types}).Unmarshal(text, m); err != nil {
-			return dst, fmt.Errorf("no %s: %w", c.in.FullName(), err)
+			return dst, fmt.Errorf("no %s: %s", c.in.FullName(), strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0"))
 		}
 	}
 	begin := len(dst)

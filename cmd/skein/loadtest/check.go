@@ -28,15 +28,15 @@ func checkCommand(a *cli.App, o Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !once {
-				return a.Show(cli.View{Body: planOf(s.plan), Table: func() present.Table { return planTable(s.plan) }})
-			}
 			e, err := engine.New(engine.Options{
 				Plan: s.plan, Guard: o.guardOf(a), TLS: s.tls, Files: s.files, Agent: "skein-load/" + o.Version, Seed: engine.NewSeed(),
 				Trace: func(x engine.Exchange) { fmt.Fprint(a.Out, exchangeText(x, s.plan.Secrets)) },
 			})
 			if err != nil {
 				return refusal(err)
+			}
+			if !once {
+				return a.Show(cli.View{Body: planOf(s.plan), Table: func() present.Table { return planTable(s.plan) }})
 			}
 			err = e.Once(cmd.Context())
 			if errors.Is(err, engine.ErrNotAsExpected) {

@@ -232,14 +232,18 @@ func runEngine(ctx context.Context, o engine.Options) (*report.Run, error) {
 
 // refusal: nothing was sent.
 func refusal(err error) error {
-	if _, ok := errors.AsType[*engine.RefusedError](err); !ok {
+	refused, ok := errors.AsType[*engine.RefusedError](err)
+	if !ok {
 		return err
 	}
 	e := cli.Usagef("%s", err)
-	if strings.Contains(err.Error(), "of the internet") {
+	switch {
+	case strings.Contains(err.Error(), "of the internet"):
 		return e.WithHint("if the target is yours, say how much it may get: --max-rate, --max-users")
+	case refused.OfTarget():
+		return e.WithHint("no run sends anything there")
 	}
-	return e.WithHint("no run sends anything there")
+	return e
 }
 
 // verdict sets the exit code.
