@@ -116,6 +116,9 @@ func New(o Options) (*Engine, error) {
 	e.shared, e.each = p.HTTP.Connections == "shared", p.HTTP.Connections == "request"
 	e.ending, e.over = make(chan struct{}), make(chan struct{})
 	e.errors, e.refused = map[errorKey]string{}, map[guard.Reason]uint64{}
+	for v := range versions {
+		e.many.of(e, v)
+	}
 	e.sockets = e.newSocketClient()
 	for range runtime.GOMAXPROCS(0) {
 		e.shards = append(e.shards, tally.New(len(p.Steps), len(p.Checks)))

@@ -53,7 +53,7 @@ func (m *many) close() {
 	}
 }
 
-// of is the client of a version. What it dials goes through the network of the engine, and so past
+// of is the client of a version, made if it is not there. What it dials goes through the network of the engine, and so past
 // the guard.
 func (m *many) of(e *Engine, v version) multiplexed {
 	switch {
@@ -74,13 +74,12 @@ func (m *many) of(e *Engine, v version) multiplexed {
 
 // client is the one that a lane uses.
 func (l *lane) client(o *reach.Origin, v version) multiplexed {
-	mu, m := sync.Locker(&l.u.mu), &l.u.many
-	if l.u.e.shared {
-		mu, m = &l.u.e.mu, &l.u.e.many
+	c := l.u.e.many[v]
+	if !l.u.e.shared {
+		l.u.mu.Lock()
+		c = l.u.many.of(l.u.e, v)
+		l.u.mu.Unlock()
 	}
-	mu.Lock()
-	c := m.of(l.u.e, v)
-	mu.Unlock()
 	c.Keep(o, o.Generation(), o.Addrs)
 	return c
 }
