@@ -76,9 +76,13 @@ func (c *Client) Do(to any, req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// take is a connection to an origin for one request.
+// take is a connection to an origin for one request, which makes at most one: it goes over that, even if
+// the target takes nothing on it, for else such a target would be asked for another again and again.
 func (c *Client) take(ctx context.Context, to any) (*conn, error) {
 	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		c.mu.Lock()
 		o := c.at(to)
 		if k := o.conn; k != nil && usable(k.ClientConn) {
@@ -105,8 +109,10 @@ func (c *Client) take(ctx context.Context, to any) (*conn, error) {
 		idle.close()
 		raw, addr, err := c.dial(ctx)
 		c.mu.Lock()
+		var k *conn
 		if err == nil {
-			o.conn = &conn{ClientConn: c.tr.NewClientConn(raw), addr: addr}
+			k = &conn{ClientConn: c.tr.NewClientConn(raw), addr: addr, used: 1}
+			o.conn = k
 		}
 		if ctx.Err() == nil { // else it is about this request only
 			f.err = err
@@ -114,9 +120,7 @@ func (c *Client) take(ctx context.Context, to any) (*conn, error) {
 		o.flight = nil
 		close(f.done)
 		c.mu.Unlock()
-		if err != nil {
-			return nil, err
-		}
+		return k, err
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,10 +67,10 @@ func Connect(ctx context.Context, to netip.AddrPort, conf *tls.Config, release f
 func Fault(err error) (class load.Class, ok bool) {
 	if h, is := errors.AsType[*http3.Error](err); is {
 		switch {
+		case h.ErrorCode == http3.ErrCodeNoError: // http3 itself closes so behind a GOAWAY
+			return load.EOF, true
 		case !h.Remote:
 			return load.Protocol, true
-		case h.ErrorCode == http3.ErrCodeNoError:
-			return load.EOF, true
 		}
 		return load.Reset, true
 	}
@@ -104,8 +105,14 @@ func Fault(err error) (class load.Class, ok bool) {
 			return one.class, true
 		}
 	}
+	if err != nil && strings.HasSuffix(err.Error(), goneAway) {
+		return load.EOF, true
+	}
 	return 0, false
 }
+
+// goneAway is how http3 says, by no type of its own, that a GOAWAY came before the request was sent.
+const goneAway = "connection in graceful shutdown"
 
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
