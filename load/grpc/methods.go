@@ -105,11 +105,17 @@ func (c *Call) Append(dst, text []byte) ([]byte, error) {
 	return head(dst, begin), nil
 }
 
-// JSON appends a message that came, with its fields that are empty.
+// JSON appends a message that came, with its fields that are empty; ErrLarge: it is not taken.
 func (c *Call) JSON(dst, message []byte) ([]byte, error) {
+	if len(message) > MaxMessage {
+		return dst, fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrLarge, len(message), MaxMessage)
+	}
 	m := dynamicpb.NewMessage(c.out)
-	if err := proto.Unmarshal(message, m); err != nil {
+	if err := c.read(message, m); err != nil {
 		return dst, fmt.Errorf("what came is no %s: %w", c.out.FullName(), err)
+	}
+	if err := (&measure{c: c}).message(m, 0); err != nil {
+		return dst, err
 	}
 	out, err := protojson.MarshalOptions{Resolver: c.types, EmitUnpopulated: true}.MarshalAppend(dst, m)
 	if err != nil {
