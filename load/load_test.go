@@ -184,6 +184,7 @@ func TestRefusals(t *testing.T) {
 		{traffic + "[[flow.f]]\ngrpc = \"https://x/a.B/C\"\n", 3, "needs descriptors"},
 		{"[grpc]\ndescriptors = \"a.binpb\"\n[traffic.a]\nflow = \"f\"\nusers = 1\nfor = \"1s\"\n[[flow.f]]\ngrpc = \"https://x/a\"\n", 8, "does not end with /package.Service/Method"},
 		{traffic + "[[flow.f]]\ngrpc = \"https://x/a.B/C\"\nform = { a = \"b\" }\n", 2, "a message is body or json"},
+		{traffic + "grpc = { descriptors = \"a.binpb\" }\n[[flow.f]]\ngrpc = \"https://x/a.B/C\"\nredirects = 1\n", 5, "is for HTTP, a call of gRPC has none"},
 		{traffic + step + "messages = 2\n", 5, "is for websocket"},
 		{step, 0, "there is none"},
 		{"traffic = 5\n" + step, 1, "want a table"},

@@ -439,7 +439,9 @@ func (s *Scenario) step(t *table, i int) rawStep {
 	}
 	_, st.hasAfter = t.m["after"]
 	st.after = t.texts("after", MaxSteps)
-	st.redirects, _ = t.count("redirects", 0, MaxRedirects)
+	if st.redirects, _ = t.count("redirects", 0, MaxRedirects); st.redirects > 0 && st.method == GRPC {
+		t.fail("redirects", "", "is for HTTP, a call of gRPC has none")
+	}
 	st.timeout = t.duration("timeout", s.HTTP.Timeout, time.Millisecond, 10*time.Minute)
 	st.think[0], st.think[1] = s.think(t)
 	t.end()

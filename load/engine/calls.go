@@ -1,8 +1,8 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"time"
 
@@ -33,7 +33,7 @@ func (e *Engine) loadCalls() error {
 		}
 		if text, ok := st.Body.Const(); ok {
 			if _, err := c.Append(nil, []byte(text)); err != nil {
-				return fmt.Errorf("step %s: its message is %w", st.Name, err)
+				return fmt.Errorf("step %s: its message is %s", st.Name, load.Redact(err.Error(), p.Secrets))
 			}
 		}
 		e.calls[st.Series] = c
@@ -64,16 +64,23 @@ func (l *lane) call(o *reach.Origin, st *load.Step, deadline time.Time) error {
 // that of gRPC, the body the last message as JSON.
 func (l *lane) called(st *load.Step, resp *http.Response) error {
 	a := &l.answer
-	if a.status != http.StatusOK { // whoever answered does not speak it
+	if a.status >= http.StatusBadRequest { // whoever answered does not speak it
 		return nil
 	}
-	maps.Copy(a.header, resp.Trailer)
+	if a.status != http.StatusOK {
+		return &h1.Error{Class: load.Protocol, Err: fmt.Errorf("%w: the status is %d", grpc.ErrStatus, a.status)}
+	}
+	for name, values := range resp.Trailer {
+		if len(values) > 0 { // else it was announced only
+			a.header[name] = values
+		}
+	}
 	code, why, err := grpc.Status(a.header.Get(grpc.StatusField), a.header.Get(grpc.MessageField))
 	if err != nil {
 		return &h1.Error{Class: load.Protocol, Err: err}
 	}
 	if a.status = code.HTTP(); code != 0 {
-		a.said = fmt.Sprintf(": %s, %.200q", code, why)
+		a.said = fmt.Sprintf(": %s, %.200q", code, load.Redact(why, l.u.e.o.Plan.Secrets)) // before it is cut
 	}
 	if !st.NeedsBody && l.u.e.o.Trace == nil {
 		return nil
@@ -82,7 +89,10 @@ func (l *lane) called(st *load.Step, resp *http.Response) error {
 	if err == nil && n > 0 {
 		a.body, err = l.u.e.calls[st.Series].JSON(nil, last)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, grpc.ErrLarge):
+		return &h1.Error{Class: load.TooLarge, Err: err}
+	case err != nil:
 		return &h1.Error{Class: load.Protocol, Err: err}
 	}
 	return nil

@@ -314,6 +314,7 @@ func (l *lane) drop(name string) {
 func (l *lane) exchange(o *reach.Origin, method string, st *load.Step, deadline time.Time) error {
 	e := l.u.e
 	l.answer.header, l.answer.status, l.answer.said = nil, 0, ""
+	l.checks = l.checks[:0] // what fails is not judged
 	switch method {
 	case load.WebSocket:
 		return l.overSocket(o, st, deadline)
