@@ -151,6 +151,9 @@ func (l *lane) overMany(v version, o *reach.Origin, method string, st *load.Step
 	}
 	begin := time.Now()
 	client := l.client(o, v)
+	if e.each {
+		defer client.Close()
+	}
 	resp, err := client.Do(o, req)
 	d.mu.Lock()
 	times := d.times // a connection that no request waits for any more may still be made
@@ -162,9 +165,6 @@ func (l *lane) overMany(v version, o *reach.Origin, method string, st *load.Step
 	keep := st.NeedsBody || e.o.Trace != nil
 	size, err := l.readBody(resp.Body, keep)
 	resp.Body.Close()
-	if e.each {
-		client.Close()
-	}
 	end := time.Now()
 	mu.Lock()
 	if !wrote.IsZero() {
