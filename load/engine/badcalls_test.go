@@ -82,7 +82,7 @@ func TestBadCalls(t *testing.T) {
 			w.Header().Set("Grpc-Message", strings.Repeat("x", 1<<20))
 		}, load.Protocol, ""},
 		"messages without end": {false, func(w http.ResponseWriter, r *http.Request) {
-			for piece := strings.Repeat(message(0, 2, "\x08\x01"), 10_000); r.Context().Err() == nil; {
+			for piece := strings.Repeat(message(0, 2, "\x08\x01"), 100_000); r.Context().Err() == nil; {
 				fmt.Fprint(w, piece)
 			}
 		}, load.TooLarge, ""},
@@ -99,7 +99,7 @@ http = { headers = { X-Key = "${secret.key}" } }
 [[flow.f]]
 grpc = "%s/grpc.health.v1.Health/Check"
 check = "json('$.status') == 'SERVING'"
-timeout = "5s"`, url), load.Inputs{Secret: func(string) (string, bool) { return secret, true }})
+timeout = "60s"`, url), load.Inputs{Secret: func(string) (string, bool) { return secret, true }})
 			if x.want != load.OK { // a check of what is no answer would hide its class
 				o.Plan.Steps[0].Checks = nil
 			}
