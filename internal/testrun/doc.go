@@ -5,8 +5,7 @@
 // The parts are data in parts.go; every case is in one of them. The packages in which
 // nothing can run beside anything else, as threads.go finds, run without the race
 // detector, the others with it, but for what parts.go says. Each lane runs its parts
-// one after the other, with `go test -json` or with programs that have the tests of many
-// packages (joint.go); package internal/clusterslot bounds how
+// one after the other with `go test -json`; package internal/clusterslot bounds how
 // many clusters live at once, and the lanes that compute have a lower priority than
 // those that keep times. The result of a package is printed when it is complete, all
 // of it together: one line if it passed, the output of what failed otherwise.
@@ -15,8 +14,7 @@
 // At the end come the slowest cases, all results once more, and the counts. The
 // exit code is 1 if anything failed, was not built, or ran no test.
 //
-// Goroutines: one per lane, each ends with its last part; while a part with a joint program
-// runs, a few that start the packages, each ends when none is left.
+// Goroutines: one per lane, each ends with its last part.
 //
 //	go run ./internal/testrun            # everything
 //	go run ./internal/testrun -run mesh  # the parts whose names match

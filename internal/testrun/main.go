@@ -57,11 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	raced, err := packages(ctx, "-race")
-	if err != nil {
-		return false, err
-	}
-	all, err := lanes(root, func(patterns ...string) ([]string, error) { return matching(root, pkgs, patterns) }, pkgs, raced, single)
+	all, err := lanes(root, func(patterns ...string) ([]string, error) { return matching(root, pkgs, patterns) }, single)
 	if err != nil {
 		return false, err
 	}
@@ -139,9 +135,9 @@ func goListed(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// packages returns all packages, with the files of a build with these flags.
-func packages(ctx context.Context, flags ...string) ([]goPackage, error) {
-	out, err := goListed(ctx, append(flags, "-json=ImportPath,Name,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports", "./...")...)
+// packages returns all packages.
+func packages(ctx context.Context) ([]goPackage, error) {
+	out, err := goListed(ctx, "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports", "./...")
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +152,9 @@ func packages(ctx context.Context, flags ...string) ([]goPackage, error) {
 	return all, nil
 }
 
-// command is how something of a part is started.
-func (p part) command(ctx context.Context, l lane, argv ...string) *exec.Cmd {
+// command is how a part is started.
+func (p part) command(ctx context.Context, l lane) *exec.Cmd {
+	argv := append([]string{"go"}, p.args...)
 	if l.nice != 0 { // nice itself says so where it may not, and goes on
 		argv = append([]string{"nice", "-n", strconv.Itoa(l.nice)}, argv...)
 	}
@@ -178,32 +175,22 @@ func (p part) command(ctx context.Context, l lane, argv ...string) *exec.Cmd {
 
 // part runs one part to its end.
 func (r *results) part(ctx context.Context, l lane, p part) {
+	s := r.stream(p.name)
 	if ctx.Err() != nil {
-		r.stream(p.name).end(context.Cause(ctx))
+		s.end(context.Cause(ctx))
 		return
 	}
-	began := time.Now()
-	var used time.Duration
-	if p.joint == nil {
-		used = r.tests(p, p.command(ctx, l, append([]string{"go"}, p.args...)...))
-	} else {
-		used = r.jointly(ctx, l, p)
-	}
-	r.write(fmt.Sprintf("part %q took %s, %s of a processor\n", p.name, time.Since(began).Round(time.Second), used.Round(time.Second)))
-}
-
-// tests runs what prints as `go test -json` does, and returns what it used of a processor.
-func (r *results) tests(p part, cmd *exec.Cmd) time.Duration {
-	s := r.stream(p.name)
+	cmd := p.command(ctx, l)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
+	began := time.Now()
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
 		s.end(err)
-		return 0
+		return
 	}
 	err = s.read(out)
 	if waited := cmd.Wait(); err == nil {
@@ -213,7 +200,8 @@ func (r *results) tests(p part, cmd *exec.Cmd) time.Duration {
 		s.line(strings.TrimSuffix(line, "\n"))
 	}
 	s.end(err)
-	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	r.write(fmt.Sprintf("part %q took %s, %s of a processor\n", p.name, time.Since(began).Round(time.Second), used.Round(time.Second)))
 }
 
 // read takes all lines of a part's output.

@@ -14,8 +14,6 @@ type part struct {
 	dir  string // below the root
 	env  []string
 	args []string
-	// joint has the tests of packages in args; nil: go test builds a program of each.
-	joint *joint
 }
 
 // mostAgain bounds the tests of a part that are run once more; of a part that is
@@ -126,9 +124,8 @@ const longClusters = "^Test(ScaleOut|ScaleOutAsAnybody|Centrifugo|LoadOnHosts|Zo
 var clusters = []string{"./internal/demo", "./test/netns", "./test/onion", "./test/deb", "./internal/vmtest"}
 
 // lanes lists everything that `make test` runs. root has the program as
-// shipped in bin, with race below it; list is `go list`; pkgs and raced are
-// all packages without the race detector and with it, single those with one thread.
-func lanes(root string, list func(patterns ...string) ([]string, error), pkgs, raced []goPackage, single []string) ([]lane, error) {
+// shipped in bin, with race below it; list is `go list`; single are all packages with one thread.
+func lanes(root string, list func(patterns ...string) ([]string, error), single []string) ([]lane, error) {
 	all, err := list("./...")
 	if err != nil {
 		return nil, err
@@ -160,33 +157,30 @@ func lanes(root string, list func(patterns ...string) ([]string, error), pkgs, r
 	}
 	testRaced := func(args ...string) []string { return test(slices.Concat(withRace, args)...) }
 	slowPkgs, slowNames := slowCases()
-	waiting := newJoint(root, "clusters", built, pkgs, clusters)
-	jointRace := newJoint(root, "race", slices.Concat(built, withRace), raced, slices.Concat(others, []string{"./coord"}))
-	jointPlain := newJoint(root, "plain", built, pkgs, slices.Concat(plain, slowPkgs, []string{"./coord"}))
 	shipped := []string{"SKEIN_BIN=" + filepath.Join(root, "bin")}
 	race := []string{"SKEIN_BIN=" + filepath.Join(root, "bin", "race")}
 	return []lane{
 		// How many of these clusters live at once, clusterslot says.
 		{parts: []part{{name: "daemons, race", env: race, args: testRaced("-parallel="+beside, "-run="+racedClusters, "./internal/demo")}}},
-		{parts: []part{{name: "daemons", env: shipped, joint: waiting, args: test("-parallel="+beside, "-skip="+racedClusters+"|"+longClusters, "./internal/demo")}}},
-		{parts: []part{{name: "daemons, long", env: shipped, joint: waiting, args: test("-parallel="+beside, "-run="+longClusters, "./internal/demo")}}},
+		{parts: []part{{name: "daemons", env: shipped, args: test("-parallel="+beside, "-skip="+racedClusters+"|"+longClusters, "./internal/demo")}}},
+		{parts: []part{{name: "daemons, long", env: shipped, args: test("-parallel="+beside, "-run="+longClusters, "./internal/demo")}}},
 		// It compiles nfpm, builds packages and then emulates a guest.
-		{parts: []part{{name: "package", joint: waiting, args: test("./test/deb")}}},
+		{parts: []part{{name: "package", args: test("./test/deb")}}},
 		{parts: []part{{name: "browser", dir: "web/browser", env: shipped, args: test("./...")}}},
 		// What it imports is the most that there is to compile.
 		{nice: computes, parts: []part{{name: "bench", dir: "bench", args: test("-short", "./...")}}},
-		{parts: []part{{name: "namespaces", env: shipped, joint: waiting, args: test("-parallel="+beside, "./test/netns")}}},
-		{nice: guests, first: true, parts: []part{{name: "guests", env: shipped, joint: waiting, args: test("./internal/vmtest")}}},
+		{parts: []part{{name: "namespaces", env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
+		{nice: guests, first: true, parts: []part{{name: "guests", env: shipped, args: test("./internal/vmtest")}}},
 		// Its network of tors takes a third of a processor for as long as it stands.
-		{first: true, parts: []part{{name: "onion", env: shipped, joint: waiting, args: test("-parallel="+beside, "./test/onion")}}},
+		{first: true, parts: []part{{name: "onion", env: shipped, args: test("-parallel="+beside, "./test/onion")}}},
 		{nice: computes, parts: []part{
-			{name: "race", env: race, joint: jointRace, args: testRaced(append([]string{"-skip=" + slowNames}, others...)...)},
+			{name: "race", env: race, args: testRaced(append([]string{"-skip=" + slowNames}, others...)...)},
 		}},
-		{nice: computes, parts: []part{{name: "coord, race", joint: jointRace, args: testRaced("-skip="+largeOfCoord, "./coord")}}},
+		{nice: computes, parts: []part{{name: "coord, race", args: testRaced("-skip="+largeOfCoord, "./coord")}}},
 		{nice: computes, parts: []part{
-			{name: "slow with race", env: shipped, joint: jointPlain, args: test(append([]string{"-run=" + slowNames}, slowPkgs...)...)},
-			{name: "coord, large", joint: jointPlain, args: test("-run="+largeOfCoord, "./coord")},
-			{name: "without race", env: shipped, joint: jointPlain, args: test(plain...)},
+			{name: "slow with race", env: shipped, args: test(append([]string{"-run=" + slowNames}, slowPkgs...)...)},
+			{name: "coord, large", args: test("-run="+largeOfCoord, "./coord")},
+			{name: "without race", env: shipped, args: test(plain...)},
 		}},
 	}, nil
 }

@@ -74,7 +74,6 @@ func (r *results) stream(part string) *stream {
 
 // line takes one line of output.
 func (s *stream) line(text string) {
-	text = renamed(text)
 	var e event
 	if !strings.HasPrefix(text, "{") || json.Unmarshal([]byte(text), &e) != nil {
 		s.raw = append(s.raw, text+"\n")
@@ -171,9 +170,6 @@ func (p *pkgRun) blame() {
 func (r *results) complete(part string, e event, p *pkgRun, build []string) {
 	// go test prints ok or FAIL with the package last.
 	last := fmt.Sprintf("FAIL\t%s [%s]\n", e.Package, part)
-	if e.Action == "pass" { // of a joint program
-		last = fmt.Sprintf("ok  \t%s\t%.3fs\n", e.Package, e.Elapsed)
-	}
 	if n := len(p.output); n > 0 && strings.Contains(p.output[n-1], e.Package) {
 		last = p.output[n-1]
 		p.output = p.output[:n-1]

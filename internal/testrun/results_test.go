@@ -179,30 +179,14 @@ func TestLanes(t *testing.T) {
 		}
 		return []string{"m/coord", "m/internal/demo"}, nil
 	}
-	tested := []string{"x_test.go"}
-	packages := []goPackage{
-		{ImportPath: "m/coord", Name: "coord", Dir: "/coord", TestGoFiles: tested},
-		{ImportPath: "m/internal/demo", Name: "demo", TestGoFiles: tested},
-		{ImportPath: "m/lease", Name: "lease", XTestGoFiles: tested},
-		{ImportPath: "m/mesh", Name: "mesh", Dir: "/mesh", TestGoFiles: tested},
-		{ImportPath: "m/mesh/topo", Name: "topo", TestGoFiles: tested},
-	}
-	all, err := lanes("/", list, packages, packages, []string{"m/mesh/topo", "m/lease", "m/internal/demo"})
+	all, err := lanes("/", list, []string{"m/mesh/topo", "m/lease", "m/internal/demo"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	args, joined := map[string][]string{}, map[string][]string{}
+	args := map[string][]string{}
 	for _, l := range all {
 		for _, p := range l.parts {
 			args[p.name] = p.args
-			if p.joint != nil {
-				for _, q := range p.joint.pkgs {
-					joined[p.name] = append(joined[p.name], q.ImportPath)
-				}
-				if slices.Contains(p.args, "-race") != slices.Contains(p.joint.args, "-race") {
-					t.Errorf("part %s and its program are built as %v and %v", p.name, p.args, p.joint.args)
-				}
-			}
 		}
 	}
 	ends := func(part string, race bool, want ...string) {
@@ -226,16 +210,6 @@ func TestLanes(t *testing.T) {
 		}
 	}
 	ends("daemons, long", false, "-run="+longClusters, "./internal/demo")
-	for _, part := range []string{"race", "coord, race"} {
-		if want := []string{"m/mesh", "m/coord"}; !slices.Equal(joined[part], want) {
-			t.Errorf("the program of part %s has %v, not %v", part, joined[part], want)
-		}
-	}
-	for _, part := range []string{"slow with race", "coord, large", "without race"} {
-		if want := []string{"m/lease", "m/mesh/topo", "m/mesh", "m/coord"}; !slices.Equal(joined[part], want) {
-			t.Errorf("the program of part %s has %v, not %v", part, joined[part], want)
-		}
-	}
 	if makefile, err := os.ReadFile("../../Makefile"); err != nil || !strings.Contains(string(makefile), "\nRACE := "+strings.Join(withRace, " ")+"\n") {
 		t.Errorf("the daemons are built otherwise than the tests: %v", err)
 	}

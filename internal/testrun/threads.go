@@ -12,7 +12,7 @@ import (
 
 // goPackage is what `go list -json` says of a package.
 type goPackage struct {
-	ImportPath, Name, Dir              string
+	ImportPath, Dir                    string
 	GoFiles, TestGoFiles, XTestGoFiles []string
 	Imports, TestImports, XTestImports []string
 }
