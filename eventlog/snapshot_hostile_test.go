@@ -134,7 +134,7 @@ func TestFetchRefusesBadSnapshots(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := snapOptions(t.TempDir(), "d")
 			if o.PullEvery = -1; name == "stall" {
-				o.IOTimeout = 200 * time.Millisecond
+				o.IOTimeout = 2 * time.Second
 			}
 			o.Dial = tr.net.dialer("d")
 			l, err := Open(o)
