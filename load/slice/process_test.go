@@ -33,7 +33,7 @@ func TestEngineOutOfItsMind(t *testing.T) {
 		`echo '{"frame":{"first":5}}'; exec sleep 1000`: "",
 		`exit 3`: "the engine",
 	} {
-		h, stop := processHost(t, script, func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}} })
+		h, stop := processHost(t, shell(script), func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}} })
 		run := event.NewLoadID("uid:1", script)
 		if _, err := h.Prepare(gang.Prepare{Run: run, Attempt: 1, Owner: "uid:1", Bundle: cluster.Hash{1}, Shares: []int{1}}); err != nil {
 			t.Fatal(err)
@@ -61,11 +61,14 @@ func TestEngineOutOfItsMind(t *testing.T) {
 // readyScript is an engine that is ready, and then does nothing.
 const readyScript = `read x; echo '{"ready":{"series":1}}'; exec sleep 1000`
 
-// processHost runs a host whose engine is a shell script; stop waits for its process.
-func processHost(t *testing.T, script string, allowed func() Allowed) (h *Host, stop func()) {
+// shell runs a script in place of an engine.
+func shell(script string) []string { return []string{"/bin/sh", "-c", script} }
+
+// processHost runs a host with an engine, nil: the real one; stop waits for its process.
+func processHost(t *testing.T, engine []string, allowed func() Allowed) (h *Host, stop func()) {
 	t.Helper()
 	h, err := New(Options{
-		Self: "n1", Argv: []string{"/bin/sh", "-c", script}, Allowed: allowed,
+		Self: "n1", Argv: engine, Allowed: allowed,
 		Never: func() []netip.Prefix { return nil }, Running: func() int { return 0 }, Logger: zerolog.Nop(),
 		Fetch: func(context.Context, cluster.Hash) ([]byte, error) { return []byte("{}"), nil },
 	})
@@ -112,7 +115,7 @@ func TestRevoked(t *testing.T) {
 	} {
 		var now atomic.Pointer[Allowed]
 		now.Store(&given)
-		h, stop := processHost(t, readyScript, func() Allowed { return *now.Load() })
+		h, stop := processHost(t, shell(readyScript), func() Allowed { return *now.Load() })
 		p := gang.Prepare{Run: event.NewLoadID("uid:1", name), Attempt: 1, Owner: "uid:1", Bundle: cluster.Hash{1}, Shares: []int{1}}
 		untilReady(t, h, p)
 		changed := given
@@ -128,7 +131,7 @@ func TestRevoked(t *testing.T) {
 
 // TestRedealIsSaid: what a slice was told of others' shares a new holder hears from it.
 func TestRedealIsSaid(t *testing.T) {
-	h, stop := processHost(t, readyScript, func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}} })
+	h, stop := processHost(t, shell(readyScript), func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}} })
 	defer stop()
 	run := event.NewLoadID("uid:1", "k")
 	p := gang.Prepare{Run: run, Attempt: 1, Owner: "uid:1", Bundle: cluster.Hash{1}, Shares: []int{1}}
@@ -227,22 +230,7 @@ func TestUser(t *testing.T) {
 		if os.Geteuid() != 0 {
 			want = "load.user: "
 		}
-		h, err := New(Options{
-			Self: "n1", Allowed: func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}, User: name} },
-			Never: func() []netip.Prefix { return nil }, Running: func() int { return 0 }, Logger: zerolog.Nop(),
-			Fetch: func(context.Context, cluster.Hash) ([]byte, error) { return []byte("{}"), nil },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); _ = h.Run(ctx) }()
-		for deadline := time.Now().Add(time.Minute); !h.Up(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("the host does not run")
-			}
-		}
+		h, stop := processHost(t, nil, func() Allowed { return Allowed{Enabled: true, Owners: []string{"*"}, User: name} })
 		p := gang.Prepare{Run: event.NewLoadID("uid:1", name), Attempt: 1, Owner: "uid:1", Bundle: cluster.Hash{1}, Shares: []int{1}}
 		if _, err := h.Prepare(p); err != nil {
 			t.Fatal(err)
@@ -256,8 +244,7 @@ func TestUser(t *testing.T) {
 		if !strings.Contains(x.Why, want) {
 			t.Errorf("%s: %s, want %q", name, x.Why, want)
 		}
-		cancel()
-		<-done
+		stop()
 	}
 }
 
