@@ -57,7 +57,7 @@ func (l *lane) call(o *reach.Origin, st *load.Step, deadline time.Time) error {
 		l.scratch = append(l.scratch, h[1]...)
 		l.pairs = append(l.pairs, pair{h[0], begin, len(l.scratch)})
 	}
-	return l.overMany(two, o, http.MethodPost, st, deadline)
+	return l.overMultiplexed(versionTwo, o, http.MethodPost, st, deadline)
 }
 
 // called makes of an answer of HTTP what the call came to: the status is the one that corresponds to

@@ -57,11 +57,11 @@ type times struct {
 
 // clients are those of net/http.
 type clients struct {
-	pool    pool // connections = "shared"
-	many    many // connections = "shared"
-	sockets *http.Client
-	modules *hook.Set    // nil: no step has one
-	calls   []*grpc.Call // by step; nil: it makes none
+	pool      pool      // connections = "shared"
+	byVersion byVersion // connections = "shared"
+	sockets   *http.Client
+	modules   *hook.Set    // nil: no step has one
+	calls     []*grpc.Call // by step; nil: it makes none
 }
 
 // crowd is how many users there were and are, and what of the plan is theirs by now.
@@ -117,7 +117,7 @@ func New(o Options) (*Engine, error) {
 	e.ending, e.over = make(chan struct{}), make(chan struct{})
 	e.errors, e.refused = map[errorKey]string{}, map[guard.Reason]uint64{}
 	for v := range versions {
-		e.many.of(e, v)
+		e.byVersion.of(e, v)
 	}
 	e.sockets = e.newSocketClient()
 	for range runtime.GOMAXPROCS(0) {
@@ -419,7 +419,7 @@ func (e *Engine) finish() {
 		}
 	}
 	e.pool.close()
-	e.many.close()
+	e.byVersion.close()
 	_ = e.modules.Close(context.WithoutCancel(e.hard)) // nothing of them is needed
 }
 

@@ -70,7 +70,7 @@ func (l *lane) overSocket(o *reach.Origin, st *load.Step, deadline time.Time) er
 	case errors.Is(err, ws.ErrClosed):
 		return &h1.Error{Class: load.EOF, Err: err}
 	case err != nil:
-		return manyError(ctx, err)
+		return multiplexedError(ctx, err)
 	}
 	l.answer.proto, l.answer.status, l.answer.header, l.answer.body, l.answer.size = "HTTP/1.1", a.Status, a.Header, a.Last, a.Size
 	return nil

@@ -323,9 +323,9 @@ func (l *lane) exchange(o *reach.Origin, method string, st *load.Step, deadline 
 	}
 	switch version := e.o.Plan.HTTP.Version; {
 	case version == "3":
-		return l.overMany(three, o, method, st, deadline)
+		return l.overMultiplexed(versionThree, o, method, st, deadline)
 	case version == "2", version == "h2c", version == "auto" && o.TLS && o.HTTP2():
-		return l.overMany(two, o, method, st, deadline)
+		return l.overMultiplexed(versionTwo, o, method, st, deadline)
 	}
 	c := (*conn)(nil)
 	if !e.each {
@@ -337,7 +337,7 @@ func (l *lane) exchange(o *reach.Origin, method string, st *load.Step, deadline 
 			return err
 		}
 		if c == nil { // TLS agreed on HTTP/2
-			return l.overMany(two, o, method, st, deadline)
+			return l.overMultiplexed(versionTwo, o, method, st, deadline)
 		}
 	}
 	l.request = l.write(l.request[:0], o, method)
@@ -391,7 +391,7 @@ func (l *lane) connect(o *reach.Origin, deadline time.Time) (*conn, error) {
 		return nil, err
 	}
 	if s, ok := raw.(interface{ ConnectionState() tlsState }); ok && o.TLS && s.ConnectionState().NegotiatedProtocol == "h2" {
-		l.client(o, two).(*h2.Client).Hand(o, raw, addr.Addr()) //nolint:forcetypeassert // it is what two is
+		l.client(o, versionTwo).(*h2.Client).Hand(o, raw, addr.Addr()) //nolint:forcetypeassert // it is the client of version 2
 		return nil, nil
 	}
 	if gen == 0 {

@@ -64,8 +64,8 @@ type values struct {
 
 // own are the connections of a user, with connections = "user".
 type own struct {
-	idle []*conn
-	many many
+	idle      []*conn
+	byVersion byVersion
 }
 
 // lane is the memory of one request at a time.
@@ -271,7 +271,7 @@ func (u *user) close() {
 		c.Close()
 	}
 	u.idle = nil
-	u.many.close()
+	u.byVersion.close()
 }
 
 // takeConn is an idle connection to an origin that is still good; nil: none.

@@ -53,7 +53,7 @@ get = "http://127.0.0.1:1/"`, load.Inputs{})})
 	e.hard, e.cut = context.WithCancel(t.Context())
 	l := e.newUser(e.o.Plan.Flows["f"]).takeLane()
 	var late sync.WaitGroup
-	late.Go(func() { l.client(e.byStep[0], two) })
+	late.Go(func() { l.client(e.byStep[0], versionTwo) })
 	e.finish()
 	late.Wait()
 }

@@ -37,15 +37,15 @@ type multiplexed interface {
 type version int
 
 const (
-	two version = iota
-	three
+	versionTwo version = iota
+	versionThree
 	versions // their number
 )
 
-// many are clients, by version; nil: none was needed yet.
-type many [versions]multiplexed
+// byVersion has the client of each version; nil: none was needed yet.
+type byVersion [versions]multiplexed
 
-func (m *many) close() {
+func (m *byVersion) close() {
 	for _, c := range m {
 		if c != nil {
 			c.Close()
@@ -55,10 +55,10 @@ func (m *many) close() {
 
 // of is the client of a version, made if it is not there. What it dials goes through the network of the engine, and so past
 // the guard.
-func (m *many) of(e *Engine, v version) multiplexed {
+func (m *byVersion) of(e *Engine, v version) multiplexed {
 	switch {
 	case m[v] != nil:
-	case v == three:
+	case v == versionThree:
 		m[v] = h3.New(e.dialQUIC)
 	default:
 		m[v] = h2.New(func(ctx context.Context, secure bool) (net.Conn, netip.Addr, error) {
@@ -74,10 +74,10 @@ func (m *many) of(e *Engine, v version) multiplexed {
 
 // client is the one that a lane uses.
 func (l *lane) client(o *reach.Origin, v version) multiplexed {
-	c := l.u.e.many[v]
+	c := l.u.e.byVersion[v]
 	if !l.u.e.shared {
 		l.u.mu.Lock()
-		c = l.u.many.of(l.u.e, v)
+		c = l.u.byVersion.of(l.u.e, v)
 		l.u.mu.Unlock()
 	}
 	c.Keep(o, o.Generation(), o.Addrs)
@@ -130,10 +130,10 @@ func (e *Engine) dialQUIC(ctx context.Context) (*quic.Conn, netip.Addr, error) {
 	return k, addr.Addr(), err
 }
 
-// overMany is exchange over a version of HTTP that is multiplexed.
-func (l *lane) overMany(v version, o *reach.Origin, method string, st *load.Step, deadline time.Time) error {
+// overMultiplexed is exchange over a version of HTTP that is multiplexed.
+func (l *lane) overMultiplexed(v version, o *reach.Origin, method string, st *load.Step, deadline time.Time) error {
 	e := l.u.e
-	if v == three && !o.TLS {
+	if v == versionThree && !o.TLS {
 		return &h1.Error{Class: load.Protocol, Err: fmt.Errorf("HTTP/3 needs https://, this is %s", o.Origin)}
 	}
 	d := &dialling{o: o, deadline: deadline}
@@ -160,7 +160,7 @@ func (l *lane) overMany(v version, o *reach.Origin, method string, st *load.Step
 	d.mu.Unlock()
 	l.dialled(o, times)
 	if err != nil {
-		return manyError(ctx, err)
+		return multiplexedError(ctx, err)
 	}
 	keep := st.NeedsBody || e.o.Trace != nil
 	size, err := l.readBody(resp.Body, keep)
@@ -178,7 +178,7 @@ func (l *lane) overMany(v version, o *reach.Origin, method string, st *load.Step
 	l.sample.In += uint64(size)
 	l.sample.Out += uint64(len(l.body))
 	if err != nil {
-		return manyError(ctx, err)
+		return multiplexedError(ctx, err)
 	}
 	l.answer.proto, l.answer.status, l.answer.header, l.answer.size = resp.Proto, resp.StatusCode, resp.Header, size
 	if st.Method == load.GRPC {
@@ -235,8 +235,8 @@ func (l *lane) readBody(from io.Reader, keep bool) (int64, error) {
 	return n, err
 }
 
-// manyError gives an error of net/http or QUIC its class.
-func manyError(ctx context.Context, err error) error {
+// multiplexedError gives an error of net/http or QUIC its class.
+func multiplexedError(ctx context.Context, err error) error {
 	if own, ok := errors.AsType[*h1.Error](err); ok {
 		return own
 	}
