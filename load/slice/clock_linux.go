@@ -3,6 +3,7 @@ package slice
 import (
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,8 +22,12 @@ func Clock() int64 {
 }
 
 // giveWay has the process of a slice give way to others, all of its threads: it is a group of its own.
+// A thread that is being made meanwhile is missed, and found the next time.
 func giveWay() {
-	_ = unix.Setpriority(unix.PRIO_PGRP, 0, engineNice) // as far as the kernel lets
+	for range 3 {
+		_ = unix.Setpriority(unix.PRIO_PGRP, 0, engineNice) // as far as the kernel lets
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // behave has it be the first that ends where memory does, and get no rights.
