@@ -75,11 +75,13 @@ func TestProtocols(t *testing.T) {
 				s.Start()
 			}
 			defer s.Close()
+			url := s.URL
 			if c.version == "3" {
-				socket, err := net.ListenPacket("udp", s.Listener.Addr().String())
+				socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
 				if err != nil {
 					t.Fatal(err)
 				}
+				url = "https://" + socket.LocalAddr().String()
 				three := &http3.Server{Handler: s.Config.Handler, TLSConfig: http3.ConfigureTLSConfig(s.TLS)}
 				go three.Serve(socket) //nolint:errcheck // it ends with the test
 				defer socket.Close()
@@ -104,7 +106,7 @@ get = "%s/cookie"
 [[flow.f]]
 name = "again"
 get = "%s/cookie"
-check = "json('$.seen') == true"`, c.version, c.connections, s.URL, s.URL, s.URL, s.URL), load.Inputs{})
+check = "json('$.seen') == true"`, c.version, c.connections, url, url, url, url), load.Inputs{})
 			e, err := New(o)
 			if err != nil {
 				t.Fatal(err)
